@@ -1,0 +1,437 @@
+#include "core/store/keyspace.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/check.h"
+#include "core/store/number.h"
+
+namespace regroup::core::store {
+namespace {
+
+// Decimal text without an allocation: counters are the hottest values of a store.
+class DecimalText {
+ public:
+  explicit DecimalText(std::int64_t number)
+      : end_(std::to_chars(digits_, digits_ + sizeof digits_, number).ptr) {}
+  std::string_view view() const { return {digits_, static_cast<std::size_t>(end_ - digits_)}; }
+
+ private:
+  char digits_[20];
+  char* end_;
+};
+
+constexpr std::size_t cost_of(std::string_view key, std::size_t value_bytes) {
+  return kEntryOverhead + key.size() + value_bytes;
+}
+
+bool in_namespace(std::string_view key, std::string_view name) {
+  return key.size() > name.size() && key[name.size()] == '/' && key.starts_with(name);
+}
+
+}  // namespace
+
+Result<void> Keyspace::apply(ClientId client, const Request& request, Effects& effects) {
+  return std::visit([&](const auto& one) { return on(client, one, effects); }, request);
+}
+
+Result<void> Keyspace::on(ClientId client, const Ping& request, Effects& effects) {
+  effects.push_back({client, Pong{request.nonce}});
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId, const Set& request, Effects& effects) {
+  if (auto room = admit_value(request.key, request.value.size()); !room) return room;
+  store(request.key, request.value, effects);
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const CompareSet& request, Effects& effects) {
+  const auto present = values_.find(request.key);
+  const bool missing = present == values_.end();
+  if (missing ? !request.expected.empty() : present->second != request.expected) {
+    effects.push_back({client, Value{missing ? request.expected : present->second}});
+    return {};
+  }
+  if (auto room = admit_value(request.key, request.desired.size()); !room) return room;
+  effects.push_back({client, Value{request.desired}});
+  store(request.key, request.desired, effects);
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const Get& request, Effects& effects) {
+  const auto present = values_.find(request.key);
+  effects.push_back(
+      {client, Value{present == values_.end() ? std::string_view{} : present->second}});
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const Add& request, Effects& effects) {
+  const auto total = sum(request.key, request.delta);
+  if (!total) return tl::unexpected(total.error());
+  const DecimalText text(*total);
+  if (auto room = admit_value(request.key, text.view().size()); !room) return room;
+  effects.push_back({client, Number{*total}});
+  store(request.key, text.view(), effects);
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const Check& request, Effects& effects) {
+  const bool all = std::all_of(request.keys.begin(), request.keys.end(),
+                               [this](std::string_view key) { return exists(key); });
+  effects.push_back({client, Ready{all}});
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const Wait& request, Effects& effects) {
+  std::size_t cost = 0;
+  reply_views_.clear();
+  for (const std::string_view key : request.keys) {
+    if (exists(key)) continue;
+    reply_views_.push_back(key);
+    cost += cost_of(key, key.size());
+  }
+  if (reply_views_.empty()) {
+    effects.push_back({client, WaitEnded{WaitEnd::Arrived}});
+    return {};
+  }
+  if (auto room = admit(cost, 0); !room) return room;
+  begin_wait(client, reply_views_, request.deadline);
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const NumKeys&, Effects& effects) {
+  effects.push_back({client, Number{static_cast<std::int64_t>(values_.size())}});
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const DeleteKey& request, Effects& effects) {
+  const auto present = values_.find(request.key);
+  if (present == values_.end()) {
+    effects.push_back({client, Number{0}});
+    return {};
+  }
+  bytes_ -= cost_of(present->first, present->second.size());
+  values_.erase(present);
+  effects.push_back({client, Number{1}});
+  tell_watchers(request.key, Change::Deleted, effects);
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId, const Append& request, Effects& effects) {
+  const auto present = values_.find(request.key);
+  if (present == values_.end()) {
+    if (auto room = admit_value(request.key, request.value.size()); !room) return room;
+    store(request.key, request.value, effects);
+    return {};
+  }
+  if (auto room = admit(request.value.size(), 0); !room) return room;
+  present->second.append(request.value);
+  bytes_ += request.value.size();
+  tell_watchers(request.key, Change::Updated, effects);
+  arrive(request.key, effects);
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const MultiGet& request, Effects& effects) {
+  // One large value asked for a hundred thousand times would be an answer of a terabyte.
+  std::size_t size = 0;
+  reply_views_.clear();
+  for (const std::string_view key : request.keys) {
+    const auto present = values_.find(key);
+    reply_views_.push_back(present == values_.end() ? std::string_view{} : present->second);
+    size += sizeof(std::uint64_t) + reply_views_.back().size();
+    if (size > limits_.reply_bytes)
+      return fail(ErrorKind::Refused, "multi_get of " + std::to_string(request.keys.size()) +
+                                          " keys: the answer exceeds the limit of " +
+                                          std::to_string(limits_.reply_bytes) + " bytes");
+  }
+  effects.push_back({client, Values{reply_views_}});
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId, const MultiSet& request, Effects& effects) {
+  // An upper bound: keys that are there already, or twice in the request, cost less in the end.
+  std::size_t cost = 0;
+  for (const Entry& entry : request.entries) cost += cost_of(entry.key, entry.value.size());
+  if (auto room = admit(cost, request.entries.size()); !room) return room;
+  for (const Entry& entry : request.entries) store(entry.key, entry.value, effects);
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const CancelWait&, Effects& effects) {
+  end_wait(client);
+  effects.push_back({client, WaitEnded{WaitEnd::Cancelled}});
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId, const QueuePush& request, Effects& effects) {
+  const auto queue = queues_.find(request.key);
+  const bool created = queue == queues_.end();
+  const std::size_t cost =
+      cost_of({}, request.value.size()) + (created ? cost_of(request.key, 0) : 0);
+  if (auto room = admit(cost, created ? 1 : 0); !room) return room;
+  auto& elements = created ? queues_[std::string(request.key)] : queue->second;
+  elements.emplace_back(request.value);
+  bytes_ += cost;
+  arrive_first(request.key, effects);
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const QueuePop& request, Effects& effects) {
+  const auto queue = queues_.find(request.key);
+  if (queue == queues_.end()) {
+    effects.push_back({client, Popped{}});
+    return {};
+  }
+  auto& elements = queue->second;
+  const auto length_before = static_cast<std::int64_t>(elements.size());
+  popped_ = std::move(elements.front());
+  elements.pop_front();
+  bytes_ -= cost_of({}, popped_.size());
+  if (elements.empty()) {  // An empty queue does not exist: check and wait go by that.
+    bytes_ -= cost_of(queue->first, 0);
+    queues_.erase(queue);
+  }
+  effects.push_back({client, Popped{length_before, popped_}});
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const QueueLen& request, Effects& effects) {
+  const auto queue = queues_.find(request.key);
+  const std::size_t length = queue == queues_.end() ? 0 : queue->second.size();
+  effects.push_back({client, Number{static_cast<std::int64_t>(length)}});
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const ListKeys&, Effects& effects) {
+  std::size_t size = sizeof(std::int64_t);
+  reply_views_.clear();
+  for (const auto& [key, value] : values_) {
+    reply_views_.push_back(key);
+    size += sizeof(std::uint64_t) + key.size();
+  }
+  if (size > limits_.reply_bytes)
+    return fail(ErrorKind::Refused, "list_keys of " + std::to_string(values_.size()) +
+                                        " keys: the answer exceeds the limit of " +
+                                        std::to_string(limits_.reply_bytes) + " bytes");
+  effects.push_back({client, KeyList{reply_views_}});
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const Barrier& request, Effects& effects) {
+  const auto come = sum(request.key, 1);
+  if (!come) return tl::unexpected(come.error());
+  const DecimalText text(*come);
+  const bool complete = *come >= request.world_size;
+  if (auto room = admit_value(request.key, text.view().size()); !room) return room;
+  if (!complete) {
+    if (auto room = admit(
+            cost_of(request.key, text.view().size()) + cost_of(request.key, request.key.size()), 0);
+        !room)
+      return room;
+  }
+  // Not store(): an arrival short of the world size wakes nobody.
+  auto& value = values_[std::string(request.key)];
+  const bool created = value.empty();
+  bytes_ += created ? cost_of(request.key, 0) : 0;
+  bytes_ += text.view().size() - value.size();
+  value = text.view();
+  tell_watchers(request.key, created ? Change::Created : Change::Updated, effects);
+  if (complete) {
+    effects.push_back({client, WaitEnded{WaitEnd::Arrived}});
+    arrive(request.key, effects);
+  } else {
+    begin_wait(client, {&request.key, 1}, request.deadline);
+  }
+  return {};
+}
+
+Result<void> Keyspace::on(ClientId client, const Watch& request, Effects&) {
+  auto& watchers = watchers_[std::string(request.key)];
+  if (std::find(watchers.begin(), watchers.end(), client) != watchers.end()) return {};
+  watchers.push_back(client);
+  watched_[client].emplace_back(request.key);
+  return {};
+}
+
+void Keyspace::forget(ClientId client) {
+  end_wait(client);
+  const auto watched = watched_.find(client);
+  if (watched == watched_.end()) return;
+  for (const std::string& key : watched->second) {
+    const auto watchers = watchers_.find(key);
+    std::erase(watchers->second, client);
+    if (watchers->second.empty()) watchers_.erase(watchers);
+  }
+  watched_.erase(watched);
+}
+
+void Keyspace::expire(Instant now, Effects& effects) {
+  while (!deadlines_.empty() && deadlines_.begin()->first < now) {
+    const ClientId client = deadlines_.begin()->second;
+    end_wait(client);
+    effects.push_back({client, WaitEnded{WaitEnd::TimedOut}});
+  }
+}
+
+std::optional<Instant> Keyspace::next_deadline() const {
+  if (deadlines_.empty()) return std::nullopt;
+  return deadlines_.begin()->first;
+}
+
+void Keyspace::drop_namespace(std::string_view name, Effects& effects) {
+  std::vector<std::string> dropped;
+  std::erase_if(values_, [&](const auto& entry) {
+    if (!in_namespace(entry.first, name)) return false;
+    bytes_ -= cost_of(entry.first, entry.second.size());
+    if (watchers_.contains(entry.first)) dropped.push_back(entry.first);
+    return true;
+  });
+  for (const std::string& key : dropped) {
+    // The view in the effect must outlive `dropped`; the watch list holds the same text.
+    tell_watchers(watchers_.find(key)->first, Change::Deleted, effects);
+  }
+  std::erase_if(queues_, [&](const auto& entry) {
+    if (!in_namespace(entry.first, name)) return false;
+    bytes_ -= cost_of(entry.first, 0);
+    for (const std::string& element : entry.second) bytes_ -= cost_of({}, element.size());
+    return true;
+  });
+  std::vector<ClientId> in_vain;
+  for (const auto& [key, list] : wait_lists_) {
+    if (!in_namespace(key, name)) continue;
+    for (const auto& [serial, client] : list) in_vain.push_back(client);
+  }
+  for (const ClientId client : in_vain) {
+    if (end_wait(client)) effects.push_back({client, WaitEnded{WaitEnd::Cancelled}});
+  }
+}
+
+Result<void> Keyspace::admit(std::size_t more_bytes, std::size_t more_keys) const {
+  if (bytes_ + more_bytes > limits_.memory_bytes)
+    return fail(ErrorKind::Refused, "the store holds " + std::to_string(bytes_) +
+                                        " bytes and may not grow by " + std::to_string(more_bytes) +
+                                        ": the limit is " + std::to_string(limits_.memory_bytes));
+  if (more_keys != 0 && values_.size() + queues_.size() + more_keys > limits_.keys)
+    return fail(ErrorKind::Refused, "the store holds " +
+                                        std::to_string(values_.size() + queues_.size()) +
+                                        " keys and may not take " + std::to_string(more_keys) +
+                                        " more: the limit is " + std::to_string(limits_.keys));
+  return {};
+}
+
+Result<void> Keyspace::admit_value(std::string_view key, std::size_t value_bytes) const {
+  // Far from the limits, which is nearly always, there is no need to look whether the key exists.
+  const std::size_t most = cost_of(key, value_bytes);
+  if (bytes_ + most <= limits_.memory_bytes && values_.size() + queues_.size() < limits_.keys)
+    return {};
+  const auto present = values_.find(key);
+  if (present == values_.end()) return admit(most, 1);
+  const std::size_t freed = present->second.size();
+  return admit(value_bytes > freed ? value_bytes - freed : 0, 0);
+}
+
+bool Keyspace::exists(std::string_view key) const {
+  return values_.find(key) != values_.end() ||
+         (!queues_.empty() && queues_.find(key) != queues_.end());
+}
+
+void Keyspace::store(std::string_view key, std::string_view value, Effects& effects) {
+  auto present = values_.find(key);
+  const bool created = present == values_.end();
+  if (created) {
+    present = values_.emplace(key, value).first;
+    bytes_ += cost_of(key, value.size());
+  } else {
+    bytes_ += value.size() - present->second.size();
+    present->second = value;
+    // A large value that became small would else hold its memory, uncounted.
+    if (present->second.capacity() > 2 * value.size() + kEntryOverhead)
+      present->second.shrink_to_fit();
+  }
+  tell_watchers(key, created ? Change::Created : Change::Updated, effects);
+  arrive(key, effects);
+}
+
+Result<std::int64_t> Keyspace::sum(std::string_view key, std::int64_t delta) const {
+  const auto present = values_.find(key);
+  if (present == values_.end()) return delta;
+  const auto number = parse_number(present->second);
+  if (!number)
+    return fail(ErrorKind::Refused,
+                "add to key '" + std::string(key) + "': its value is no 64-bit number");
+  return add_wrapping(*number, delta);
+}
+
+void Keyspace::arrive(std::string_view key, Effects& effects) {
+  if (wait_lists_.empty()) return;
+  const auto list = wait_lists_.find(key);
+  if (list == wait_lists_.end()) return;
+  // The list leaves the map first: ending a wait looks up the client's other registrations there.
+  const WaitList arrived = std::move(list->second);
+  bytes_ -= arrived.size() * cost_of(key, key.size());
+  wait_lists_.erase(list);
+  for (const auto& [serial, client] : arrived) count_arrival(client, effects);
+}
+
+void Keyspace::arrive_first(std::string_view key, Effects& effects) {
+  const auto list = wait_lists_.find(key);
+  if (list == wait_lists_.end()) return;
+  const ClientId client = list->second.begin()->second;
+  list->second.erase(list->second.begin());
+  bytes_ -= cost_of(key, key.size());
+  if (list->second.empty()) wait_lists_.erase(list);
+  count_arrival(client, effects);
+}
+
+void Keyspace::count_arrival(ClientId client, Effects& effects) {
+  const auto wait = waits_.find(client);
+  if (wait == waits_.end()) return;  // An earlier key of the same list has ended it.
+  if (--wait->second.missing != 0) return;
+  end_wait(client);
+  effects.push_back({client, WaitEnded{WaitEnd::Arrived}});
+}
+
+// A second wait of the same client takes the first one's place, but the keys of both stay
+// registered: whichever arrives first counts. PyTorch's servers do so, and its clients never ask.
+void Keyspace::begin_wait(ClientId client, KeyViews missing, std::optional<Instant> deadline) {
+  Pending& wait = waits_[client];
+  if (wait.deadline) deadlines_.erase({*wait.deadline, client});
+  wait.missing = missing.size();
+  wait.deadline = deadline;
+  if (deadline) deadlines_.insert({*deadline, client});
+  wait.registrations.reserve(wait.registrations.size() + missing.size());
+  for (const std::string_view key : missing) {
+    const Serial serial = next_serial_++;
+    auto list = wait_lists_.find(key);
+    if (list == wait_lists_.end()) list = wait_lists_.emplace(key, WaitList{}).first;
+    list->second.emplace(serial, client);
+    wait.registrations.push_back({std::string(key), serial});
+    bytes_ += cost_of(key, key.size());
+  }
+}
+
+bool Keyspace::end_wait(ClientId client) {
+  const auto wait = waits_.find(client);
+  if (wait == waits_.end()) return false;
+  for (const auto& [key, serial] : wait->second.registrations) {
+    const auto list = wait_lists_.find(key);
+    if (list == wait_lists_.end() || list->second.erase(serial) == 0) continue;
+    bytes_ -= cost_of(key, key.size());
+    if (list->second.empty()) wait_lists_.erase(list);
+  }
+  if (wait->second.deadline) deadlines_.erase({*wait->second.deadline, client});
+  waits_.erase(wait);
+  return true;
+}
+
+void Keyspace::tell_watchers(std::string_view key, Change change, Effects& effects) {
+  if (watchers_.empty()) return;
+  const auto watchers = watchers_.find(key);
+  if (watchers == watchers_.end()) return;
+  for (const ClientId client : watchers->second)
+    effects.push_back({client, Changed{watchers->first, change}});
+}
+
+}  // namespace regroup::core::store
