@@ -1,0 +1,52 @@
+// A file that several processes append to, one at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/byte_buffer.h"
+#include "base/instant.h"
+#include "regroup/result.h"
+
+namespace regroup::io {
+
+enum class Lock { Shared, Exclusive };
+
+// Open and locked for as long as the object lives.
+class LockedFile {
+ public:
+  // An exclusive one creates the file (mode 0644). A shared one of a missing file is an Io error
+  // with errno ENOENT. The lock is tried for until the deadline.
+  static Result<LockedFile> open(const std::string& path, Lock lock, Instant deadline);
+
+  LockedFile(LockedFile&& other) noexcept;
+  LockedFile& operator=(LockedFile&&) = delete;
+  ~LockedFile();
+
+  Result<std::uint64_t> size() const;
+
+  // Appends the bytes from `offset` to the end of the file to `out`.
+  Result<void> read_from(std::uint64_t offset, ByteBuffer& out) const;
+
+  // All of it or nothing: a torn record at the end would hang PyTorch's readers for ever, so what a
+  // full disk cut short is taken back.
+  Result<void> append(std::string_view bytes);
+
+  // Cuts off what is behind `size`.
+  Result<void> truncate(std::uint64_t size);
+
+ private:
+  LockedFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  tl::unexpected<Error> failed(const char* action) const;
+
+  int fd_;
+  std::string path_;
+};
+
+Result<void> remove_file(const std::string& path);
+
+// Replaces the file in one step, so that a reader sees the old contents or the new.
+Result<void> write_file(const std::string& path, std::string_view contents);
+
+}  // namespace regroup::io

@@ -1,0 +1,141 @@
+#include "io/loop.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "io/clock.h"
+
+namespace regroup::io {
+namespace {
+
+namespace asio = boost::asio;
+
+// Decides when lingering pays. Each time it was in vain, twice as many sleeps go by before the next
+// attempt, so a loop with a request every few milliseconds spends next to nothing on it.
+class LingerJudge {
+ public:
+  bool worth_trying() { return skip_ == 0 || --skip_ == 0; }
+  void paid() { in_vain_ = 0; }
+  void was_in_vain() {
+    constexpr unsigned kMost = 10;
+    in_vain_ = std::min(in_vain_ + 1, kMost);
+    skip_ = 1u << in_vain_;
+  }
+
+ private:
+  unsigned in_vain_ = 0;
+  unsigned skip_ = 0;
+};
+
+}  // namespace
+
+struct Loop::Impl {
+  explicit Impl(const LoopOptions& opts) : options(opts), signals(context) {}
+
+  void read_signal() {
+    signals.async_read_some(asio::buffer(&received, sizeof received),
+                            [this](const boost::system::error_code& error, std::size_t) {
+                              if (error) return;
+                              const SignalEvent event{static_cast<int>(received.ssi_signo),
+                                                      static_cast<pid_t>(received.ssi_pid)};
+                              const auto handler = handlers.find(event.number);
+                              if (handler != handlers.end()) handler->second(event);
+                              read_signal();
+                            });
+  }
+
+  // Something may come within microseconds. True if it came.
+  bool linger() {
+    const Instant until = now() + options.linger;
+    do {
+      sched_yield();
+      if (context.poll() != 0) return true;
+    } while (now() < until && !context.stopped());
+    return false;
+  }
+
+  LoopOptions options;
+  asio::io_context context{1};
+  asio::posix::stream_descriptor signals;
+  signalfd_siginfo received{};
+  std::map<int, std::function<void(const SignalEvent&)>> handlers;
+};
+
+Loop::Loop(const LoopOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Loop::~Loop() = default;
+
+void Loop::run() {
+  auto& context = impl_->context;
+  // Without this the loop would end as soon as nothing is asked for.
+  const auto guard = asio::make_work_guard(context);
+  LingerJudge judge;
+  while (!context.stopped()) {
+    if (context.poll() != 0) continue;
+    if (impl_->options.linger > Duration{} && judge.worth_trying()) {
+      if (impl_->linger()) {
+        judge.paid();
+        continue;
+      }
+      judge.was_in_vain();
+    }
+    context.run_one();
+  }
+}
+
+void Loop::stop() { impl_->context.stop(); }
+
+void Loop::post(std::function<void()> task) { asio::post(impl_->context, std::move(task)); }
+
+void Loop::on_signal(int number, std::function<void(const SignalEvent&)> handler) {
+  impl_->handlers[number] = std::move(handler);
+  sigset_t set;
+  sigemptyset(&set);
+  for (const auto& [handled, unused] : impl_->handlers) sigaddset(&set, handled);
+  CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  const bool first = !impl_->signals.is_open();
+  const int fd =
+      signalfd(first ? -1 : impl_->signals.native_handle(), &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  CHECK(fd >= 0);
+  if (!first) return;
+  impl_->signals.assign(fd);
+  impl_->read_signal();
+}
+
+asio::io_context& Loop::context() { return impl_->context; }
+
+struct Timer::Impl {
+  explicit Impl(asio::io_context& context) : timer(context) {}
+  asio::steady_timer timer;
+  std::uint64_t set_count = 0;  // A task that was queued before a newer set() must not run.
+};
+
+Timer::Timer(Loop& loop) : impl_(std::make_shared<Impl>(loop.context())) {}
+Timer::~Timer() { cancel(); }
+
+void Timer::set(Instant at, std::function<void()> task) {
+  const std::uint64_t mine = ++impl_->set_count;
+  impl_->timer.expires_at(std::chrono::steady_clock::time_point(at.since_start));
+  impl_->timer.async_wait(
+      [impl = impl_, mine, task = std::move(task)](const boost::system::error_code& error) {
+        if (!error && impl->set_count == mine) task();
+      });
+}
+
+void Timer::cancel() {
+  ++impl_->set_count;
+  impl_->timer.cancel();
+}
+
+}  // namespace regroup::io

@@ -1,0 +1,69 @@
+// The loop: one thread that sleeps until something is ready, and then runs what was asked for.
+//
+// Everything handed to it runs on the thread that calls run(). Only post() and stop() may be called
+// from other threads.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+
+#include "base/instant.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace regroup::io {
+
+struct LoopOptions {
+  // After something happened, look again for so long before going to sleep. A client that waits for
+  // our answer asks again within microseconds, and a sleep and a wake-up cost more than that: both
+  // sides gain. It gives way to other processes, and stops by itself when it does not pay (see
+  // loop.cc). Zero: sleep at once.
+  Duration linger{};
+};
+
+struct SignalEvent {
+  int number = 0;
+  pid_t sender = 0;  // 0: the kernel, as for Ctrl-C.
+};
+
+class Loop {
+ public:
+  explicit Loop(const LoopOptions& options = {});
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // Until stop(). Runs what is ready even after a stop that came first.
+  void run();
+  void stop();
+  void post(std::function<void()> task);
+
+  // The signal no longer interrupts anything; it becomes an event. Threads that exist already must
+  // have it blocked, so call this before starting any.
+  void on_signal(int number, std::function<void(const SignalEvent&)> handler);
+
+  boost::asio::io_context& context();  // For the other files of this room.
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// One deadline. Setting it again replaces the earlier one.
+class Timer {
+ public:
+  explicit Timer(Loop& loop);
+  ~Timer();
+  void set(Instant at, std::function<void()> task);
+  void cancel();
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace regroup::io
