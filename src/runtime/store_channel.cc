@@ -1,0 +1,185 @@
+#include "runtime/store_channel.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/random.h"
+#include "io/clock.h"
+
+namespace regroup::runtime {
+namespace {
+
+using namespace core::store;
+
+// No server that is in its right mind sends more in one answer.
+constexpr std::size_t kLargestAnswer = std::size_t{4} << 30;
+
+// How long a server may take to confirm that a wait is cancelled, beyond the caller's own limit.
+constexpr Duration kCancelGrace = 10s;
+
+// Old servers read the number as the upper bytes of a length. With its lower three bytes set they
+// close at once; with zeros there they would try to make room for tens of gigabytes.
+std::uint32_t ping_nonce() { return static_cast<std::uint32_t>(::getpid()) | 0x00010101; }
+
+std::string describe(std::string_view action, std::string_view key, const std::string& address) {
+  std::string text(action);
+  if (!key.empty()) text += " '" + std::string(key) + "'";
+  return text + " at " + address;
+}
+
+}  // namespace
+
+StoreChannel::StoreChannel(io::ClientSocket socket, std::string address)
+    : socket_(std::move(socket)), address_(std::move(address)), parser_(kLargestAnswer) {}
+
+Result<StoreChannel> StoreChannel::greet(io::ClientSocket socket, const io::Address& address,
+                                         Server as, Instant deadline) {
+  StoreChannel channel(std::move(socket), address.text());
+  channel.server_ = as;
+  // The greeting and the first request go out in one write of at least nine bytes: a server of
+  // PyTorch 2.1 or older takes less for an unfinished request and stalls, for everybody.
+  wire::append_greeting(channel.out_);
+  if (as == Server::WithPing) {
+    const Ping ping{ping_nonce()};
+    auto echo = channel.ask("greet", {}, ping, deadline);
+    if (!echo) return tl::unexpected(echo.error());
+    if (std::get<Pong>(*echo).nonce != ping.nonce)
+      return fail(ErrorKind::Protocol,
+                  address.text() + " is no store: it answered the greeting wrong");
+    return channel;
+  }
+  constexpr int kEnough = 4;  // The greeting's five bytes and these.
+  for (int i = 1; i < kEnough; ++i) wire::append_request(channel.out_, NumKeys{});
+  auto first = channel.ask("greet", {}, NumKeys{}, deadline);
+  for (int i = 1; first && i < kEnough; ++i)
+    first = channel.receive(wire::ReplyShape::Number, 0, deadline);
+  if (!first) return tl::unexpected(first.error());
+  return channel;
+}
+
+Result<StoreChannel> StoreChannel::open(const std::string& host, std::uint16_t port,
+                                        Instant deadline) {
+  const std::string target = io::join_host_port(host, port);
+  SeededRandom jitter(static_cast<std::uint64_t>(io::now().since_start.count()) ^
+                      static_cast<std::uint64_t>(::getpid()) << 32);
+  Duration pause = 20ms;
+  Error last{ErrorKind::Timeout, "the time limit is too short"};
+  bool answered = false;  // Something took the connection, whatever it is.
+  for (;;) {
+    auto addresses = io::resolve(host, port, deadline);
+    if (!addresses) last = addresses.error();
+    for (std::size_t i = 0; addresses && i < addresses->size(); ++i) {
+      for (const Server as : {Server::WithPing, Server::WithoutPing}) {
+        auto socket = io::ClientSocket::connect((*addresses)[i], deadline);
+        if (!socket) {
+          last = socket.error();
+          answered = false;
+          break;
+        }
+        auto channel = greet(std::move(*socket), (*addresses)[i], as, deadline);
+        if (channel) return channel;
+        last = channel.error();
+        answered = true;
+      }
+    }
+    // Everybody who waits for the same server comes back at another moment.
+    const auto next = std::chrono::duration_cast<Duration>(pause * (0.5 + jitter.fraction()));
+    if (io::now() + next >= deadline) break;
+    std::this_thread::sleep_for(next);
+    pause = std::min<Duration>(pause * 3 / 2, 1s);
+  }
+  return fail(
+      last.kind == ErrorKind::Protocol ? ErrorKind::Protocol : ErrorKind::Timeout,
+      "cannot reach a store at " + target + ": " + last.message +
+          (answered ? ". Something listens there, but it is no store of PyTorch 2.2 or newer."
+                    : ". Is the store running, and is this its address?"));
+}
+
+Result<Reply> StoreChannel::ask(std::string_view action, std::string_view key,
+                                const Request& request, Instant deadline) {
+  if (broken_) return tl::unexpected(*broken_);
+  if (auto sent = send(request, deadline); !sent) return broken(action, key, sent.error());
+  const auto* many = std::get_if<MultiGet>(&request);
+  const std::size_t count = many != nullptr ? many->keys.size() : 0;
+  auto reply = receive(wire::reply_shape(request), count, deadline);
+  if (!reply) return broken(action, key, reply.error());
+  return reply;
+}
+
+Result<void> StoreChannel::wait(std::string_view action, std::string_view key,
+                                const Request& request, Instant deadline) {
+  if (broken_) return tl::unexpected(*broken_);
+  if (auto sent = send(request, deadline); !sent) return broken(action, key, sent.error());
+  auto ended = receive(wire::ReplyShape::WaitEnded, 0, deadline);
+  if (ended) {
+    if (std::get<WaitEnded>(*ended).how == WaitEnd::Arrived) return {};
+    return fail(ErrorKind::Cancelled,
+                describe(action, key, address_) + ": the server ended the wait");
+  }
+  if (ended.error().kind != ErrorKind::Timeout) return broken(action, key, ended.error());
+
+  const Instant grace = io::deadline_after(kCancelGrace);
+  if (auto sent = send(CancelWait{}, grace); !sent) return broken(action, key, sent.error());
+  auto answer = receive(wire::ReplyShape::WaitEnded, 0, grace);
+  if (!answer) return broken(action, key, answer.error());
+  if (std::get<WaitEnded>(*answer).how == WaitEnd::Cancelled)
+    return fail(ErrorKind::Timeout, describe(action, key, address_) + ": the time limit passed");
+  // What we waited for came while we were giving up; the confirmation follows.
+  answer = receive(wire::ReplyShape::WaitEnded, 0, grace);
+  if (!answer) return broken(action, key, answer.error());
+  return {};
+}
+
+Result<void> StoreChannel::send(const Request& request, Instant deadline) {
+  constexpr std::size_t kFirstNewKind = 13;  // Queues, lists and barriers came with later layouts.
+  static_assert(std::is_same_v<std::variant_alternative_t<kFirstNewKind, Request>, QueuePush>);
+  if (server_ == Server::WithoutPing && request.index() >= kFirstNewKind)
+    return fail(ErrorKind::Unsupported, "the server is of PyTorch 2.4 or older and cannot do this");
+  in_.consume(answered_);
+  answered_ = 0;
+  wire::append_request(out_, request);
+  auto sent = socket_.send(out_.view(), deadline);
+  out_.clear();
+  constexpr std::size_t kKeep = 64 * 1024;
+  out_.release_if_empty(kKeep);
+  return sent;
+}
+
+Result<Reply> StoreChannel::receive(wire::ReplyShape shape, std::size_t count, Instant deadline) {
+  in_.consume(answered_);
+  answered_ = 0;
+  for (std::size_t at_least = 0;;) {
+    if (in_.size() >= at_least) {
+      auto parsed = parser_.parse(shape, count, in_.view());
+      if (const auto* whole = std::get_if<wire::Whole<Reply>>(&parsed)) {
+        answered_ = whole->size;
+        return whole->message;
+      }
+      if (const auto* wrong = std::get_if<wire::Malformed>(&parsed))
+        return fail(ErrorKind::Protocol, wrong->reason);
+      at_least = std::get<wire::NeedMore>(parsed).at_least;
+    }
+    constexpr std::size_t kRoom = 16 * 1024;
+    auto got = socket_.receive(in_.prepare(kRoom), deadline);
+    if (!got) return tl::unexpected(got.error());
+    in_.commit(*got);
+  }
+}
+
+tl::unexpected<Error> StoreChannel::broken(std::string_view action, std::string_view key,
+                                           const Error& error) {
+  Error whole{error.kind, describe(action, key, address_) + ": " + error.message};
+  // What was never sent has not put the two sides out of step.
+  if (error.kind == ErrorKind::Unsupported) return tl::unexpected(whole);
+  if (error.kind == ErrorKind::Connection)
+    whole.message +=
+        " (a store closes on a key over 8 KiB, a value over 8 MiB, an add to what is no "
+        "number, an operation it does not know; or it has ended)";
+  broken_ = Error{error.kind, "the store connection was lost earlier: " + whole.message};
+  return tl::unexpected(whole);
+}
+
+}  // namespace regroup::runtime

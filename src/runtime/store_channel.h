@@ -1,0 +1,60 @@
+// One client connection to a store server, greeted and ready for requests. One request at a time.
+//
+// Once a step has failed in a way that leaves the two sides out of step, every later step fails
+// with the same story.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/byte_buffer.h"
+#include "core/store/messages.h"
+#include "io/client_socket.h"
+#include "regroup/result.h"
+#include "wire/store_protocol.h"
+
+namespace regroup::runtime {
+
+class StoreChannel {
+ public:
+  // Resolves, connects and greets, again and again until the deadline.
+  static Result<StoreChannel> open(const std::string& host, std::uint16_t port, Instant deadline);
+
+  // `action` and `key` are for the message, should it fail. The reply's views hold until the next
+  // call.
+  Result<core::store::Reply> ask(std::string_view action, std::string_view key,
+                                 const core::store::Request& request, Instant deadline);
+
+  // For Wait and Barrier: on timeout the wait is taken back at the server, and the channel stays
+  // good.
+  Result<void> wait(std::string_view action, std::string_view key,
+                    const core::store::Request& request, Instant deadline);
+
+ private:
+  // What the server understands, found out by greeting it.
+  enum class Server {
+    WithoutPing,  // Layout C: PyTorch 2.2 to 2.4.
+    WithPing,     // Layout D and newer.
+  };
+
+  StoreChannel(io::ClientSocket socket, std::string address);
+
+  static Result<StoreChannel> greet(io::ClientSocket socket, const io::Address& address, Server as,
+                                    Instant deadline);
+  Result<void> send(const core::store::Request& request, Instant deadline);
+  Result<core::store::Reply> receive(wire::ReplyShape shape, std::size_t count, Instant deadline);
+  tl::unexpected<Error> broken(std::string_view action, std::string_view key, const Error& error);
+
+  io::ClientSocket socket_;
+  std::string address_;
+  Server server_ = Server::WithPing;
+  std::optional<Error> broken_;
+  ByteBuffer out_;
+  ByteBuffer in_;
+  std::size_t answered_ = 0;  // Bytes of in_ that the latest reply occupies.
+  wire::ReplyParser parser_;
+};
+
+}  // namespace regroup::runtime

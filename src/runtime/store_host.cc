@@ -1,0 +1,250 @@
+#include "runtime/store_host.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "io/clock.h"
+#include "io/connection.h"
+#include "runtime/log.h"
+#include "wire/store_protocol.h"
+
+namespace regroup::runtime {
+namespace {
+
+using namespace core::store;
+
+// A client with so many bytes of answers unread is not read from until it has taken them.
+constexpr std::size_t kUnreadAnswers = 1024 * 1024;
+
+// A port scanner must not fill the log: so many lines in so long, and a count of the rest.
+class Complaints {
+ public:
+  void add(const std::string& line) {
+    const Instant now = io::now();
+    if (now - since_ > 10s) {
+      if (suppressed_ > 0)
+        log_warning("store: " + std::to_string(suppressed_) +
+                    " more connections closed or refused");
+      since_ = now;
+      lines_ = suppressed_ = 0;
+    }
+    if (lines_ == 10) {
+      ++suppressed_;
+      return;
+    }
+    ++lines_;
+    log_warning("store: " + line);
+  }
+
+ private:
+  Instant since_{};
+  int lines_ = 0;
+  int suppressed_ = 0;
+};
+
+class Host final : public StoreHost {
+ public:
+  Host(const StoreHostOptions& options, std::unique_ptr<io::Listener> listener)
+      : options_(options),
+        keyspace_(options.limits),
+        parser_(options.limits),
+        listener_(std::move(listener)) {
+    listener_->start([this](std::shared_ptr<io::Connection> c) { welcome(std::move(c)); },
+                     [this](const std::string& trouble) { complaints_.add(trouble); });
+  }
+
+  ~Host() override {
+    for (const auto& [id, client] : clients_) client->connection->close();
+  }
+
+  std::uint16_t port() const override { return listener_->port(); }
+  std::vector<std::string> addresses() const override { return listener_->addresses(); }
+
+  StoreCounters counters() const override {
+    StoreCounters counters = counters_;
+    counters.clients = clients_.size();
+    counters.keys = keyspace_.keys();
+    counters.queues = keyspace_.queues();
+    counters.waiting = keyspace_.waiting();
+    counters.memory = keyspace_.bytes();
+    return counters;
+  }
+
+ private:
+  struct Client final : io::ConnectionOwner {
+    Client(Host& h, ClientId i, std::shared_ptr<io::Connection> c)
+        : host(h), id(i), connection(std::move(c)) {}
+    void bytes_came() override { host.serve(*this); }
+    void output_drained() override {
+      flushed = 0;
+      connection->resume_reading();
+      host.serve(*this);  // Whole requests may have been left in the buffer.
+    }
+    void closed(const std::string&) override { host.drop(*this); }
+
+    Host& host;
+    ClientId id;
+    std::shared_ptr<io::Connection> connection;
+    bool greeted = false;
+    bool answered = false;     // Has something to flush, and stands in Host::answered_.
+    std::size_t at_least = 0;  // The message at the front of its input is not shorter than this.
+    std::size_t seen = 0;      // Bytes of its input that have been counted already,
+    std::size_t flushed = 0;   // and of its output.
+  };
+
+  void welcome(std::shared_ptr<io::Connection> connection) {
+    ++counters_.connections;
+    if (clients_.size() >= options_.clients) {
+      ++counters_.turned_away;
+      complaints_.add("turned " + connection->peer() + " away: " + std::to_string(clients_.size()) +
+                      " clients are connected, which is the limit");
+      connection->close();
+      return;
+    }
+    const ClientId id{next_client_++};
+    auto client = std::make_unique<Client>(*this, id, std::move(connection));
+    client->connection->start(*client);
+    clients_.emplace(id, std::move(client));
+  }
+
+  // Whole requests, one after the other, then one write for everybody who got an answer.
+  void serve(Client& client) {
+    gone_.clear();
+    auto& input = client.connection->input();
+    counters_.bytes_in += input.size() - client.seen;
+    bool good = true;
+    for (bool full = true; good && full;) {
+      full = false;
+      while (good && !full && !input.empty() && input.size() >= client.at_least) {
+        full = client.connection->output().size() > kUnreadAnswers;
+        if (!full) good = client.greeted ? serve_request(client) : serve_greeting(client);
+      }
+      flush_answers();
+      if (full && client.connection->output().size() > kUnreadAnswers) {
+        client.connection->pause_reading();
+        break;
+      }
+    }
+    client.seen = input.size();
+    if (!good) drop(client);
+  }
+
+  void flush_answers() {
+    for (Client* one : answered_) {
+      auto& output = one->connection->output();
+      one->answered = false;
+      counters_.bytes_out += output.size() - one->flushed;
+      one->connection->flush();
+      one->flushed = output.size();
+    }
+    answered_.clear();
+  }
+
+  bool serve_greeting(Client& client) {
+    auto parsed = wire::parse_greeting(client.connection->input().view());
+    if (const auto* whole = std::get_if<wire::Whole<wire::Greeting>>(&parsed)) {
+      client.connection->input().consume(whole->size);
+      client.greeted = true;
+      return true;
+    }
+    return wait_for_more(client, parsed);
+  }
+
+  bool serve_request(Client& client) {
+    auto parsed = parser_.parse(client.connection->input().view());
+    const auto* whole = std::get_if<wire::Whole<Request>>(&parsed);
+    if (whole == nullptr) return wait_for_more(client, parsed);
+    ++counters_.requests[whole->message.index()];
+    effects_.clear();
+    const auto done = keyspace_.apply(client.id, whole->message, effects_);
+    // Encoded before the input is consumed: answers may point into it.
+    for (const Effect& effect : effects_) answer(client, effect);
+    client.connection->input().consume(whole->size);
+    client.at_least = 0;
+    if (done) return true;
+    ++counters_.refused;
+    complaints_.add("closed " + client.connection->peer() + ": " + done.error().message);
+    return false;
+  }
+
+  template <class Parsed>
+  bool wait_for_more(Client& client, const Parsed& parsed) {
+    if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
+      client.at_least = more->at_least;
+      return true;
+    }
+    ++counters_.malformed;
+    complaints_.add("closed " + client.connection->peer() + ": " +
+                    std::get<wire::Malformed>(parsed).reason);
+    return false;
+  }
+
+  void answer(Client& asking, const Effect& effect) {
+    Client* client = &asking;
+    if (effect.client != asking.id) {
+      const auto found = clients_.find(effect.client);
+      if (found == clients_.end()) return;
+      client = found->second.get();
+    }
+    wire::append_reply(client->connection->output(), effect.reply);
+    if (client->answered) return;
+    client->answered = true;
+    answered_.push_back(client);
+  }
+
+  void drop(Client& client) {
+    client.connection->close();
+    keyspace_.forget(client.id);
+    // The client may be the one whose method is running; it is destroyed at the next event.
+    const auto found = clients_.find(client.id);
+    gone_.push_back(std::move(found->second));
+    clients_.erase(found);
+  }
+
+  StoreHostOptions options_;
+  Keyspace keyspace_;
+  wire::RequestParser parser_;
+  std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
+  std::vector<std::unique_ptr<Client>> gone_;
+  std::vector<Client*> answered_;
+  Effects effects_;
+  std::uint64_t next_client_ = 1;
+  StoreCounters counters_;
+  Complaints complaints_;
+  std::unique_ptr<io::Listener> listener_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<StoreHost>> StoreHost::open(io::Loop& loop,
+                                                   const StoreHostOptions& options) {
+  auto listener = io::Listener::open(loop, options.host, options.port);
+  if (!listener) return tl::unexpected(listener.error());
+  return std::make_unique<Host>(options, std::move(*listener));
+}
+
+std::string describe(const StoreCounters& c) {
+  static constexpr std::string_view kNames[] = {
+      "ping",      "set",       "compare_set", "get",        "add",
+      "check",     "wait",      "num_keys",    "delete_key", "append",
+      "multi_get", "multi_set", "cancel_wait", "queue_push", "queue_pop",
+      "queue_len", "list_keys", "barrier",     "watch"};
+  static_assert(std::size(kNames) == std::variant_size_v<Request>);
+  std::uint64_t total = 0;
+  std::string kinds;
+  for (std::size_t i = 0; i < c.requests.size(); ++i) {
+    total += c.requests[i];
+    if (c.requests[i] == 0) continue;
+    kinds += (kinds.empty() ? " (" : ", ") + std::string(kNames[i]) + " " +
+             std::to_string(c.requests[i]);
+  }
+  if (!kinds.empty()) kinds += ")";
+  const auto n = [](std::uint64_t number) { return std::to_string(number); };
+  return "clients " + n(c.clients) + " now, " + n(c.connections) + " ever; requests " + n(total) +
+         kinds + "; keys " + n(c.keys) + ", queues " + n(c.queues) + ", waiting " + n(c.waiting) +
+         ", memory " + n(c.memory) + " bytes; in " + n(c.bytes_in) + " bytes, out " +
+         n(c.bytes_out) + " bytes; closed: malformed " + n(c.malformed) + ", refused " +
+         n(c.refused) + ", turned away " + n(c.turned_away);
+}
+
+}  // namespace regroup::runtime

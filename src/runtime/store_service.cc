@@ -1,0 +1,46 @@
+#include "runtime/store_service.h"
+
+#include <csignal>
+#include <cstring>
+
+#include "io/connection.h"
+#include "io/locked_file.h"
+#include "io/loop.h"
+#include "runtime/log.h"
+
+namespace regroup::runtime {
+
+Result<void> run_store_service(
+    const StoreServiceOptions& options,
+    const std::function<void(const std::vector<std::string>&)>& on_listening) {
+  io::raise_descriptor_limit();
+  io::Loop loop({.linger = options.linger});
+  auto host = StoreHost::open(loop, options.host);
+  if (!host) return tl::unexpected(host.error());
+
+  const auto stop = [&](const io::SignalEvent& event) {
+    log_info(std::string("store: stopping, ") + ::strsignal(event.number) +
+             (event.sender == 0 ? "" : " from process " + std::to_string(event.sender)));
+    loop.stop();
+  };
+  loop.on_signal(SIGTERM, stop);
+  loop.on_signal(SIGINT, stop);
+  const auto print_counters = [&] { log_info("store: " + describe((*host)->counters())); };
+  loop.on_signal(SIGUSR1, [&](const io::SignalEvent&) { print_counters(); });
+
+  if (!options.port_file.empty()) {
+    auto written = io::write_file(options.port_file, std::to_string((*host)->port()) + "\n");
+    if (!written) return written;
+  }
+  on_listening((*host)->addresses());
+  loop.run();
+  if (options.stats_at_end) print_counters();
+  // A file left behind would send the next reader to a port that nobody holds.
+  if (!options.port_file.empty()) {
+    if (auto removed = io::remove_file(options.port_file); !removed)
+      log_warning("store: " + removed.error().message);
+  }
+  return {};
+}
+
+}  // namespace regroup::runtime
