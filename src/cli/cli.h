@@ -1,0 +1,20 @@
+// The commands of `regroup`, what they print, and how they exit.
+#pragma once
+
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's own.
+class App;
+}
+
+namespace regroup::cli {
+
+// Documented in docs/cli.md.
+inline constexpr int kOk = 0;
+inline constexpr int kFailed = 1;    // What was asked for did not work: no such key, no answer.
+inline constexpr int kBadStart = 2;  // A wrong flag, a taken port: nothing was begun.
+
+int run(int argc, char** argv);
+
+// Each adds its command to the application, with a callback that sets `exit_code`.
+void add_store_command(CLI::App& app, int& exit_code);
+
+}  // namespace regroup::cli
