@@ -1,25 +1,46 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "cli/cli.h"
+#include "cli/nearest.h"
 
 namespace regroup::cli {
 namespace {
 
 // The command that the user was in when the error came: its help is the one to read.
-std::string command_of(const CLI::App& app) {
-  std::string name = "regroup";
+const CLI::App& innermost(const CLI::App& app) {
   const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) {
-    at = at->get_subcommands().front();
-    name += " " + at->get_name();
-  }
-  return name;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return *at;
+}
+
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
+}
+
+// One message for words that no command knows: the first of them, and what may have been meant.
+std::string describe_unknown(const CLI::App& command) {
+  const std::vector<std::string> words = command.remaining(true);
+  const auto flag = std::find_if(words.begin(), words.end(),
+                                 [](const std::string& word) { return word.starts_with('-'); });
+  const std::string typed = (flag == words.end() ? words.front() : *flag);
+  const std::string word = typed.substr(0, typed.find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(sub->get_name());
+  const auto meant = nearest(word, known);
+  return std::string(flag == words.end() ? "unexpected argument '" : "unknown flag '") + word +
+         "'" + (meant ? "; did you mean '" + *meant + "'?" : "");
 }
 
 }  // namespace
@@ -39,7 +60,12 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& asked_for) {  // --help and --version.
     return app.exit(asked_for);
   } catch (const CLI::ParseError& wrong) {
-    std::cerr << "regroup: " << wrong.what() << ". See '" << command_of(app) << " --help'.\n";
+    const CLI::App& command = innermost(app);
+    // A misspelt command is reported by the library as a missing one.
+    const bool unknown = !command.remaining(true).empty();
+    std::string message = unknown ? describe_unknown(command) : wrong.what();
+    if (!message.ends_with('?')) message += '.';
+    std::cerr << "regroup: " << message << " See '" << full_name(command) << " --help'.\n";
     return kBadStart;
   } catch (const std::exception& unexpected) {
     std::cerr << "regroup: " << unexpected.what() << "\n";

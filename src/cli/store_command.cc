@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "cli/cli.h"
@@ -122,7 +121,8 @@ void add_question(CLI::App& store, int& exit_code, const char* name, const char*
   for (const auto& [argument, member] : arguments)
     command->add_option(argument, (*question).*member)->required();
   command->add_option("--timeout", question->timeout_seconds, "Give up after so many seconds")
-      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber.description(""))
       ->capture_default_str();
   if (std::string_view(name) == "get")
     command->add_flag("--wait", question->wait, "Wait for the key if it is not there yet");
@@ -146,38 +146,51 @@ void add_store_command(CLI::App& app, int& exit_code) {
       "Without a further command it serves until SIGTERM or Ctrl-C; SIGUSR1 prints counters.");
   store->require_subcommand(0, 1);
   store->option_defaults()->always_capture_default();
-  store->add_option("--host", options->host.host,
-                    "Address or name to listen on; :: for all interfaces, IPv4 and IPv6");
+  store
+      ->add_option("--host", options->host.host,
+                   "Address or name to listen on; :: for all interfaces, IPv4 and IPv6")
+      ->type_name("ADDRESS");
   store->add_option("--port", options->host.port, "Port to listen on; 0 for any free port")
-      ->check(CLI::Range(0, 65535));
+      ->type_name("PORT")
+      ->check(CLI::Range(0, 65535).description(""));
   store->option_defaults()->always_capture_default(false);
-  store->add_option("--port-file", options->port_file,
-                    "Write the port there while the store listens");
+  store
+      ->add_option("--port-file", options->port_file,
+                   "Write the port there while the store listens")
+      ->type_name("FILE");
   store->add_flag("--stats", options->stats_at_end, "Print counters when the store ends");
   store->option_defaults()->always_capture_default();
 
   auto& limits = options->host.limits;
-  const CLI::AsSizeValue bytes(false);
+  // Powers of 1024 for KB as for KiB: nobody means a thousand here.
+  const auto bytes = CLI::AsSizeValue(false).description("");
+  const auto positive = CLI::PositiveNumber.description("");
   const std::string group = "Limits (a request beyond one is refused and its connection closed)";
   store->add_option("--max-clients", options->host.clients, "Connections at one time")
-      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->check(positive)
       ->group(group);
   store->add_option("--max-keys", limits.keys, "Keys and queues in the store")
-      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->check(positive)
       ->group(group);
   store->add_option("--max-memory", limits.memory_bytes, "What the store may hold, e.g. 512MB")
+      ->type_name("SIZE")
       ->transform(bytes)
       ->group(group);
   store->add_option("--max-key-bytes", limits.key_bytes, "Length of a key")
+      ->type_name("SIZE")
       ->transform(bytes)
       ->group(group);
   store->add_option("--max-value-bytes", limits.value_bytes, "Length of a value in a request")
+      ->type_name("SIZE")
       ->transform(bytes)
       ->group(group);
   store
       ->add_option("--linger", *linger_us,
                    "After a request, look so many microseconds for the next before sleeping")
-      ->check(CLI::Range(0, 1000000))
+      ->type_name("MICROSECONDS")
+      ->check(CLI::Range(0, 1000000).description(""))
       ->group("Tuning");
 
   add_question(*store, exit_code, "ping", "Tell whether a store answers, and how fast", ping, {});
