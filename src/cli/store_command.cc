@@ -48,7 +48,21 @@ struct Question {
     if (!where) return tl::unexpected(where.error());
     const auto timeout =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout_seconds));
-    return connect_tcp_store({.host = where->host, .port = where->port, .timeout = timeout});
+    TcpStoreOptions options{.host = where->host, .port = where->port, .timeout = timeout};
+    // Whoever waits for more than a moment is told for what.
+    constexpr Duration kMoment = 1s;
+    if (timeout > 2 * kMoment) {
+      options.timeout = kMoment;
+      auto store = connect_tcp_store(options);
+      if (store) {
+        (*store)->set_timeout(timeout);
+        return store;
+      }
+      std::cerr << "no store at " << endpoint << " yet, trying for " << timeout_seconds
+                << " s (--timeout)\n";
+      options.timeout = timeout - kMoment;
+    }
+    return connect_tcp_store(options);
   }
 };
 
@@ -72,13 +86,14 @@ Result<void> ping(const Question& question) {
 Result<void> get(const Question& question) {
   auto store = question.connect();
   if (!store) return tl::unexpected(store.error());
-  if (!question.wait) {
-    auto there = (*store)->check({question.key});
-    if (!there) return tl::unexpected(there.error());
-    if (!*there)
-      return fail(ErrorKind::Refused, "no key '" + question.key + "' at " + question.endpoint +
-                                          ". Pass --wait to wait for it.");
-  }
+  auto there = (*store)->check({question.key});
+  if (!there) return tl::unexpected(there.error());
+  if (!*there && !question.wait)
+    return fail(ErrorKind::Refused, "no key '" + question.key + "' at " + question.endpoint +
+                                        ". Pass --wait to wait for it.");
+  if (!*there)
+    std::cerr << "waiting for '" << question.key << "' for up to " << question.timeout_seconds
+              << " s (--timeout)\n";
   auto value = (*store)->get(question.key);
   if (!value) return tl::unexpected(value.error());
   // As it is, for the next program in the pipe; a person gets a line end.

@@ -151,7 +151,8 @@ class TcpListener final : public Listener {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) break;
       // Out of descriptors or memory. The queue would wake us at once, for nothing: wait a little.
-      on_trouble_(std::string("cannot accept a connection: ") + std::strerror(errno));
+      on_trouble_(std::string("cannot accept a connection: ") + std::strerror(errno) +
+                  (errno == EMFILE ? ". Raise the limit on open files (ulimit -n)." : ""));
       acceptor.retry.set(now() + 100ms, [this, &acceptor] { wait(acceptor); });
       return;
     }

@@ -14,6 +14,8 @@ namespace {
 
 using namespace core::store;
 
+constexpr std::string_view kGreet = "greet";
+
 // No server that is in its right mind sends more in one answer.
 constexpr std::size_t kLargestAnswer = std::size_t{4} << 30;
 
@@ -44,7 +46,7 @@ Result<StoreChannel> StoreChannel::greet(io::ClientSocket socket, const io::Addr
   wire::append_greeting(channel.out_);
   if (as == Server::WithPing) {
     const Ping ping{ping_nonce()};
-    auto echo = channel.ask("greet", {}, ping, deadline);
+    auto echo = channel.ask(kGreet, {}, ping, deadline);
     if (!echo) return tl::unexpected(echo.error());
     if (std::get<Pong>(*echo).nonce != ping.nonce)
       return fail(ErrorKind::Protocol,
@@ -53,7 +55,7 @@ Result<StoreChannel> StoreChannel::greet(io::ClientSocket socket, const io::Addr
   }
   constexpr int kEnough = 4;  // The greeting's five bytes and these.
   for (int i = 1; i < kEnough; ++i) wire::append_request(channel.out_, NumKeys{});
-  auto first = channel.ask("greet", {}, NumKeys{}, deadline);
+  auto first = channel.ask(kGreet, {}, NumKeys{}, deadline);
   for (int i = 1; first && i < kEnough; ++i)
     first = channel.receive(wire::ReplyShape::Number, 0, deadline);
   if (!first) return tl::unexpected(first.error());
@@ -73,7 +75,10 @@ Result<StoreChannel> StoreChannel::open(const std::string& host, std::uint16_t p
     if (!addresses) last = addresses.error();
     for (std::size_t i = 0; addresses && i < addresses->size(); ++i) {
       for (const Server as : {Server::WithPing, Server::WithoutPing}) {
-        auto socket = io::ClientSocket::connect((*addresses)[i], deadline);
+        // An address that swallows packets must not use up the time of the next one.
+        const Instant patience =
+            addresses->size() == 1 ? deadline : std::min(deadline, io::deadline_after(5s));
+        auto socket = io::ClientSocket::connect((*addresses)[i], patience);
         if (!socket) {
           last = socket.error();
           answered = false;
@@ -83,8 +88,11 @@ Result<StoreChannel> StoreChannel::open(const std::string& host, std::uint16_t p
         if (channel) return channel;
         last = channel.error();
         answered = true;
+        // Whatever speaks another language there will not learn this one by being asked again.
+        if (last.kind == ErrorKind::Protocol) break;
       }
     }
+    if (last.kind == ErrorKind::Protocol) break;
     // Everybody who waits for the same server comes back at another moment.
     const auto next = std::chrono::duration_cast<Duration>(pause * (0.5 + jitter.fraction()));
     if (io::now() + next >= deadline) break;
@@ -174,7 +182,7 @@ tl::unexpected<Error> StoreChannel::broken(std::string_view action, std::string_
   Error whole{error.kind, describe(action, key, address_) + ": " + error.message};
   // What was never sent has not put the two sides out of step.
   if (error.kind == ErrorKind::Unsupported) return tl::unexpected(whole);
-  if (error.kind == ErrorKind::Connection)
+  if (error.kind == ErrorKind::Connection && action != kGreet)
     whole.message +=
         " (a store closes on a key over 8 KiB, a value over 8 MiB, an add to what is no "
         "number, an operation it does not know; or it has ended)";

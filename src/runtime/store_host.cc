@@ -16,23 +16,25 @@ using namespace core::store;
 // A client with so many bytes of answers unread is not read from until it has taken them.
 constexpr std::size_t kUnreadAnswers = 1024 * 1024;
 
-// A port scanner must not fill the log: so many lines in so long, and a count of the rest.
+// Neither a port scanner nor a trouble that lasts may fill the log: so many lines in so long, none
+// twice in a row, and a count of the rest.
 class Complaints {
  public:
   void add(const std::string& line) {
     const Instant now = io::now();
     if (now - since_ > 10s) {
       if (suppressed_ > 0)
-        log_warning("store: " + std::to_string(suppressed_) +
-                    " more connections closed or refused");
+        log_warning("store: " + std::to_string(suppressed_) + " more of the kind");
       since_ = now;
       lines_ = suppressed_ = 0;
+      last_.clear();
     }
-    if (lines_ == 10) {
+    if (lines_ == 10 || line == last_) {
       ++suppressed_;
       return;
     }
     ++lines_;
+    last_ = line;
     log_warning("store: " + line);
   }
 
@@ -40,6 +42,7 @@ class Complaints {
   Instant since_{};
   int lines_ = 0;
   int suppressed_ = 0;
+  std::string last_;
 };
 
 class Host final : public StoreHost {
