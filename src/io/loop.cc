@@ -58,16 +58,24 @@ struct Loop::Impl {
 
   // Something may come within microseconds. True if it came.
   bool linger() {
+    if (options.linger <= Duration{} || !judge.worth_trying()) return false;
     const Instant until = now() + options.linger;
     do {
       sched_yield();
-      if (context.poll() != 0) return true;
+      if (context.poll() != 0) {
+        judge.paid();
+        return true;
+      }
     } while (now() < until && !context.stopped());
+    judge.was_in_vain();
     return false;
   }
 
   LoopOptions options;
-  asio::io_context context{1};
+  // Everything that reads and writes belongs to one thread, so the reactor needs no locks; post()
+  // and stop() keep theirs.
+  asio::io_context context{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
+  LingerJudge judge;
   asio::posix::stream_descriptor signals;
   signalfd_siginfo received{};
   std::map<int, std::function<void(const SignalEvent&)>> handlers;
@@ -80,17 +88,11 @@ void Loop::run() {
   auto& context = impl_->context;
   // Without this the loop would end as soon as nothing is asked for.
   const auto guard = asio::make_work_guard(context);
-  LingerJudge judge;
   while (!context.stopped()) {
-    if (context.poll() != 0) continue;
-    if (impl_->options.linger > Duration{} && judge.worth_trying()) {
-      if (impl_->linger()) {
-        judge.paid();
-        continue;
-      }
-      judge.was_in_vain();
+    context.run_one();  // Sleeps if it must.
+    context.poll();
+    while (impl_->linger()) {
     }
-    context.run_one();
   }
 }
 

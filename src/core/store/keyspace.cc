@@ -54,8 +54,9 @@ Result<void> Keyspace::on(ClientId client, const CompareSet& request, Effects& e
     return {};
   }
   if (auto room = admit_value(request.key, request.desired.size()); !room) return room;
-  effects.push_back({client, Value{request.desired}});
+  // Waits end before the answer goes out: the client that asks may itself be waiting for the key.
   store(request.key, request.desired, effects);
+  effects.push_back({client, Value{request.desired}});
   return {};
 }
 
@@ -71,8 +72,8 @@ Result<void> Keyspace::on(ClientId client, const Add& request, Effects& effects)
   if (!total) return tl::unexpected(total.error());
   const DecimalText text(*total);
   if (auto room = admit_value(request.key, text.view().size()); !room) return room;
-  effects.push_back({client, Number{*total}});
   store(request.key, text.view(), effects);
+  effects.push_back({client, Number{*total}});
   return {};
 }
 
@@ -376,13 +377,16 @@ void Keyspace::arrive(std::string_view key, Effects& effects) {
 }
 
 void Keyspace::arrive_first(std::string_view key, Effects& effects) {
-  const auto list = wait_lists_.find(key);
-  if (list == wait_lists_.end()) return;
-  const ClientId client = list->second.begin()->second;
-  list->second.erase(list->second.begin());
-  bytes_ -= cost_of(key, key.size());
-  if (list->second.empty()) wait_lists_.erase(list);
-  count_arrival(client, effects);
+  // Whoever still waits for other keys will not take the element: it must not be the only one told.
+  for (const std::size_t before = effects.size(); effects.size() == before;) {
+    const auto list = wait_lists_.find(key);
+    if (list == wait_lists_.end()) return;
+    const ClientId client = list->second.begin()->second;
+    list->second.erase(list->second.begin());
+    bytes_ -= cost_of(key, key.size());
+    if (list->second.empty()) wait_lists_.erase(list);
+    count_arrival(client, effects);
+  }
 }
 
 void Keyspace::count_arrival(ClientId client, Effects& effects) {

@@ -11,7 +11,8 @@
 // has a defect that no client can want:
 // - a compare_set that stores nothing wakes nobody;
 // - a multi_set is applied whole or not at all;
-// - a waiter that a queue_push has woken is not registered any more.
+// - a client whose wait has ended is not registered for it any more;
+// - a wait counts only the keys that are missing, also where a queue is among the others.
 //
 // Always true: a client has at most one wait; a waiting client is missing at least one arrival;
 // bytes() is the sum over everything held, so it is 0 when everything is gone.

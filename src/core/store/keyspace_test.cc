@@ -147,7 +147,7 @@ TEST_F(KeyspaceTest, WaitsUntilAllKeysHaveArrived) {
   EXPECT_THAT(wait(1, {}), ElementsAre("1 <- arrived"));
   EXPECT_THAT(wait(1, {"a", "b", "c", "b"}), IsEmpty());
   EXPECT_THAT(ask(9, Set{"b", "2"}), IsEmpty());
-  EXPECT_THAT(ask(9, Add{"c", 1}), ElementsAre("9 <- number 1", "1 <- arrived"));
+  EXPECT_THAT(ask(9, Add{"c", 1}), ElementsAre("1 <- arrived", "9 <- number 1"));
   EXPECT_EQ(keyspace.waiting(), 0u);
 }
 
@@ -168,7 +168,7 @@ TEST_F(KeyspaceTest, WakesWaitersByEveryKindOfArrival) {
   EXPECT_THAT(ask(9, MultiSet{entries}), ElementsAre("1 <- arrived"));
   ask(9, DeleteKey{"k"});
   waiting();
-  EXPECT_THAT(ask(9, CompareSet{"k", "", "x"}), ElementsAre("9 <- value 'x'", "1 <- arrived"));
+  EXPECT_THAT(ask(9, CompareSet{"k", "", "x"}), ElementsAre("1 <- arrived", "9 <- value 'x'"));
   ask(9, DeleteKey{"k"});
   waiting();
   EXPECT_THAT(ask(9, QueuePush{"k", "x"}), ElementsAre("1 <- arrived"));
@@ -242,6 +242,19 @@ TEST_F(KeyspaceTest, OnePushWakesTheOneWhoHasWaitedLongest) {
   ask(3, QueuePop{"q"});
   EXPECT_THAT(ask(9, QueuePush{"q", "b"}), ElementsAre("2 <- arrived"));
   EXPECT_THAT(ask(9, QueuePush{"q", "c"}), IsEmpty());
+}
+
+TEST_F(KeyspaceTest, APushIsNotUsedUpOnSomebodyWhoWaitsForMore) {
+  wait(1, {"q", "more"});
+  wait(2, {"q", "q"});
+  wait(3, {"q"});
+  EXPECT_THAT(ask(9, QueuePush{"q", "a"}), ElementsAre("2 <- arrived"));
+  EXPECT_THAT(ask(9, Set{"more", ""}), ElementsAre("1 <- arrived"));
+}
+
+TEST_F(KeyspaceTest, EndsAClientsOwnWaitBeforeItAnswersIt) {
+  wait(1, {"n", "n"});
+  EXPECT_THAT(ask(1, Add{"n", 1}), ElementsAre("1 <- arrived", "1 <- number 1"));
 }
 
 TEST_F(KeyspaceTest, GetsAndSetsManyAtOnce) {
