@@ -1,0 +1,29 @@
+"""PyTorch's side of the interoperation tests."""
+
+import contextlib
+import os
+from datetime import timedelta
+
+# PyTorch warns about every time limit that we let pass on purpose.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+# Its server asks the name service for the peer's name before it logs why it closes a connection, and
+# serves nobody meanwhile: seconds, where there is no name service. Zero attempts: it never asks.
+os.environ["RES_OPTIONS"] = "attempts:0"
+
+import torch.distributed as dist  # noqa: E402
+
+LIMIT = timedelta(seconds=20)
+
+
+def torch_client(port, timeout=LIMIT, **more):
+    return dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timeout, **more)
+
+
+@contextlib.contextmanager
+def torch_server(libuv=True):
+    """PyTorch's own server, in this process. Yields its port."""
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, timeout=LIMIT, wait_for_workers=False, use_libuv=libuv)
+    try:
+        yield store.port
+    finally:
+        del store
