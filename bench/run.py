@@ -1,0 +1,449 @@
+#!/usr/bin/env python3
+"""Measures regroup's store beside its peers: a table on stdout, and build/bench.json.
+
+    bench/run.py [--quick] [--turns N] [--seconds S] [--only PATTERN] [--pin] [--json FILE]
+
+Ours and the peer are measured in turns (A B A B ...) in this one run; a row is the median of the turns'
+ratios ours / peer, with the lowest and the highest. bench/README.md tells how to read the rows.
+"""
+
+import argparse
+import collections
+import contextlib
+import csv
+import dataclasses
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Callable, Optional
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("REGROUP_BUILD", ROOT / "build/release"))
+REGROUP = os.environ.get("REGROUP_BIN", str(BUILD / "regroup"))
+STORE_LOAD = str(BUILD / "test/store_load")
+TORCH_SIDE = str(ROOT / "bench/torch_side.py")
+
+CLIENT_COUNTS = (1, 4, 16)
+CROWD = 10_000
+# Redis and ours get the same: connections, requests on their way on each, bytes of a value.
+CONNECTIONS, DEPTH, VALUE_BYTES = 50, 16, 64
+REQUESTS_PER_SECOND = 500_000  # Turns --seconds into a number of requests, the same one for both.
+
+# PyTorch asks DNS for the name of every address it connects to. A lost answer should not cost 5 seconds.
+TORCH_ENVIRONMENT = dict(os.environ, RES_OPTIONS="timeout:1 attempts:1")
+TORCH_CURE = ("set TORCH_PYTHON to a Python with PyTorch 2.4 or newer, or give this machine a package index "
+              "for pip; and no TORCH=none")
+REDIS_CURE = "install redis-server and redis-tools (dev/setup bench does)"
+
+
+class Failure(Exception):
+    """A measurement that gave no number, with the reason."""
+
+
+# --- processes ----------------------------------------------------------------------------------
+
+PINS = {}  # With --pin: which cores a "server" gets, and which a "load".
+
+
+def pinning(role):
+    return (lambda: os.sched_setaffinity(0, PINS[role])) if PINS else None
+
+
+class Process:
+    """A child that talks in lines. Leaving its context ends it."""
+
+    role = "load"
+
+    def __init__(self, *command, env=None):
+        self.name = " ".join(Path(word).name for word in map(str, command[:3]))
+        self.errors = tempfile.TemporaryFile()
+        self.child = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=self.errors, text=True, env=env, preexec_fn=pinning(self.role))
+        self.pid = self.child.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self.child.stdin.close()  # Our own programs end by this alone.
+        self.child.terminate()
+        try:
+            self.child.wait(5)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+        self.child.stdout.close()
+        self.errors.close()
+
+    def say(self, text):
+        try:
+            self.child.stdin.write(text + "\n")
+            self.child.stdin.flush()
+        except OSError as error:
+            raise self.failure() from error
+
+    def hear(self):
+        line = self.child.stdout.readline()
+        if not line:
+            raise self.failure()
+        return line.strip()
+
+    def hear_ready(self):
+        if (line := self.hear()) != "ready":
+            raise Failure(f"{self.name} said {line!r}")
+
+    def failure(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.child.wait(5)
+        self.errors.seek(0)
+        last = self.errors.read().decode(errors="replace").strip().split("\n")[-1]
+        return Failure(f"{self.name} ended with status {self.child.returncode}: {last}")
+
+    def cpu_seconds(self):
+        """Of all its threads, to the nanosecond; utime and stime of /proc/PID/stat count in ticks of 10 ms."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+    def resident_bytes(self):
+        return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())[1]) * 1024
+
+
+class Server(Process):
+    """A store server that says where it listens."""
+
+    role = "server"
+
+    def __init__(self, *command, env=None):
+        super().__init__(*command, env=env)
+        self.port = int(self.hear().rsplit(":", 1)[1])
+
+
+class Redis(Process):
+    role = "server"
+
+    def __init__(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:  # Redis does not know "any free port".
+            self.port = free.getsockname()[1]
+        super().__init__("redis-server", "--port", self.port, "--bind", "127.0.0.1", "--save", "",
+                         "--appendonly", "no", "--loglevel", "warning")
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), 5) as probe:
+                    probe.sendall(b"PING\r\n")
+                    if probe.recv(16) == b"+PONG\r\n":
+                        return
+            except OSError:
+                pass
+            if self.child.poll() is not None or time.monotonic() > deadline:
+                raise self.failure()
+            time.sleep(0.01)
+
+
+def our_server():
+    return Server(REGROUP, "store", "--host", "127.0.0.1", "--port", "0")
+
+
+# --- measurements -------------------------------------------------------------------------------
+
+@dataclasses.dataclass
+class Metric:
+    name: str  # Also the key of its value in what a measurement returns.
+    unit: str
+    target: str = ""  # ">= 1.3": of the ratio. "<= 2 s": of our own number.
+
+    def reached(self, row):
+        sign, limit, *unit = self.target.split()
+        value = statistics.median(row["ours"] if unit else row["ratios"])
+        return value >= float(limit) if sign == ">=" else value <= float(limit)
+
+
+@dataclasses.dataclass
+class Measurement:
+    name: str
+    peer_name: str
+    metrics: list
+    ours: Callable[[], dict]
+    peer: Callable[[], dict]
+    missing: Optional[str] = None  # Why there is no peer, and what would make it run.
+
+    def row_name(self, metric):
+        return f"{self.name}, {metric.name}"
+
+
+class Bench:
+    """Holds what the measurements share. Servers and clients start when first used and end with the bench."""
+
+    def __init__(self, options, torch):
+        self.options = options
+        self.torch = torch
+        self.stack = contextlib.ExitStack()
+        self.started = {}
+        round_of_all = CONNECTIONS * DEPTH
+        self.requests = max(1, round(options.seconds * REQUESTS_PER_SECOND / round_of_all)) * round_of_all
+
+    def use(self, start):
+        """What start() returns; the same one every time."""
+        if start not in self.started:
+            self.started[start] = self.stack.enter_context(start())
+        return self.started[start]
+
+    def torch_server(self):
+        return Server(self.torch, TORCH_SIDE, "server", env=TORCH_ENVIRONMENT)
+
+    def torch_clients(self):
+        clients = Process(self.torch, TORCH_SIDE, "clients", env=TORCH_ENVIRONMENT)
+        clients.hear_ready()
+        return clients
+
+    # PyTorch's client, one operation after the other in each of several processes.
+    def torch_load(self, start_server, op, clients):
+        server, load = self.use(start_server), self.use(self.torch_clients)
+        load.say(json.dumps({"port": server.port, "op": op, "clients": clients, "seconds": self.options.seconds}))
+        load.hear_ready()
+        cpu = server.cpu_seconds()
+        load.say("go")
+        answer = json.loads(load.hear())
+        cpu = server.cpu_seconds() - cpu
+        load.say("done")
+        return {"throughput": answer["rate"], "median latency": answer["median_us"], "p99 latency": answer["p99_us"],
+                "server CPU per op": cpu / answer["operations"] * 1e6}
+
+    # Pipelined requests on many connections, from one thread.
+    def our_pipeline(self, op):
+        server = self.use(our_server)
+        with Process(STORE_LOAD, op, "--port", server.port, "--connections", CONNECTIONS, "--depth", DEPTH,
+                     "--value-bytes", VALUE_BYTES, "--requests", self.requests) as load:
+            load.hear_ready()
+            cpu = server.cpu_seconds()
+            load.say("go")
+            seconds = json.loads(load.hear())["seconds"]
+            cpu = server.cpu_seconds() - cpu
+        return {"throughput": self.requests / seconds, "server CPU per op": cpu / self.requests * 1e6}
+
+    def redis_benchmark(self, op, requests):
+        command = ["redis-benchmark", "-h", "127.0.0.1", "-p", self.use(Redis).port, "-c", CONNECTIONS, "-P", DEPTH,
+                   "-d", VALUE_BYTES, "-n", requests, "-t", op, "--csv"]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              preexec_fn=pinning("load"))
+        if done.returncode != 0:
+            raise Failure(f"redis-benchmark ended with status {done.returncode}: {done.stderr.strip()}")
+        return float(next(csv.DictReader(done.stdout.splitlines()))["rps"])
+
+    def redis_pipeline(self, op):
+        if op == "get":
+            self.redis_benchmark("set", CONNECTIONS * DEPTH)  # Or there would be nothing to get.
+        server = self.use(Redis)
+        cpu = server.cpu_seconds()
+        rate = self.redis_benchmark({"add": "incr"}.get(op, op), self.requests)
+        cpu = server.cpu_seconds() - cpu
+        return {"throughput": rate, "server CPU per op": cpu / self.requests * 1e6}
+
+    # A crowd of clients. The server is a new one each time: memory once grown is not given back.
+    def crowd(self, start_server, clients):
+        with start_server() as server, \
+                Process(STORE_LOAD, "connect", "--port", server.port, "--connections", clients) as load:
+            load.hear_ready()
+            before = server.resident_bytes()
+            load.say("go")
+            seconds = json.loads(load.hear())["seconds"]
+            return {"time until all are greeted": seconds,
+                    "memory per idle client": (server.resident_bytes() - before) / clients}
+
+    def measurements(self, torch_missing, redis_missing):
+        def torch_row(op, clients):
+            plural = "client" if clients == 1 else "clients"
+            return Measurement(
+                f"store {op}, {clients} {plural}", "PyTorch",
+                [Metric("throughput", "/s", ">= 1.3"), Metric("median latency", "us"), Metric("p99 latency", "us"),
+                 Metric("server CPU per op", "us", "<= 0.5")],
+                lambda: self.torch_load(our_server, op, clients),
+                lambda: self.torch_load(self.torch_server, op, clients), torch_missing)
+
+        def redis_row(op):
+            return Measurement(
+                f"store {op}, {CONNECTIONS} clients x {DEPTH} pipelined", "Redis",
+                [Metric("throughput", "/s", ">= 1.0"), Metric("server CPU per op", "us")],
+                lambda: self.our_pipeline(op), lambda: self.redis_pipeline(op), redis_missing)
+
+        def crowd_row(clients):
+            return Measurement(
+                f"store connect, {clients} clients", "PyTorch",
+                [Metric("time until all are greeted", "s", "<= 2 s"),
+                 Metric("memory per idle client", "bytes", "<= 8192 bytes")],
+                lambda: self.crowd(our_server, clients),
+                lambda: self.crowd(self.torch_server, clients), torch_missing)
+
+        return ([torch_row(op, clients) for op in ("get", "add") for clients in CLIENT_COUNTS]
+                + [redis_row(op) for op in ("get", "set", "add")]
+                + [crowd_row(crowd_size(self.options.quick))])
+
+
+def crowd_size(quick):
+    """As many clients as the limit on open files allows; the names of the rows tell how many."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    clients = 500 if quick else CROWD
+    spare = 100
+    if hard != resource.RLIM_INFINITY and hard < clients + spare:
+        print(f"only {hard - spare} instead of {clients} clients connect: the hard limit on open files is {hard} "
+              f"(ulimit -Hn)")
+        clients = hard - spare
+    return clients
+
+
+# --- the run ------------------------------------------------------------------------------------
+
+def measure(measurement, turns):
+    """The rows of one measurement."""
+    ours, peer = [], []
+    for _ in range(turns):
+        ours.append(measurement.ours())
+        peer.append(measurement.peer())
+    rows = []
+    for metric in measurement.metrics:
+        a, b = ([turn[metric.name] for turn in side] for side in (ours, peer))
+        # A server that got no page more for a small crowd would make a ratio to nothing.
+        ratios = [x / y for x, y in zip(a, b) if y > 0]
+        if not ratios:
+            raise Failure(f"{metric.name} of {measurement.peer_name} is zero")
+        row = {"name": measurement.row_name(metric), "peer_name": measurement.peer_name, "unit": metric.unit,
+               "ratio": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios), "turns": turns,
+               "target": metric.target or None, "ours": a, "peer": b, "ratios": ratios}
+        row["reached"] = metric.reached(row) if metric.target else None
+        rows.append(row)
+    return rows
+
+
+def number(value):
+    if value >= 10_000:
+        return f"{value / 1000:,.0f}k"
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def print_table(rows, quick):
+    width = max(len(row["name"]) for row in rows) + 1
+    for row in rows:
+        turns = "1 turn" if row["turns"] == 1 else f"{row['turns']} turns"
+        ratio = f"ratio {row['ratio']:.2f} ({row['lowest']:.2f}..{row['highest']:.2f} over {turns})"
+        line = f"{row['name'] + ':':<{width}} {ratio:<38}"
+        if not quick:
+            whose = "" if (row["target"] or "0")[-1].isdigit() else "ours "
+            verdict = f"target {whose}{row['target']}: {'reached' if row['reached'] else 'MISSED'}"
+            line += f" {verdict if row['target'] else '':<36}"
+        ours, peer = (number(statistics.median(row[side])) for side in ("ours", "peer"))
+        print(f"{line} [{ours} beside {peer} {row['unit']} of {row['peer_name']}]")
+
+
+def find_torch():
+    """(python, why there is none)"""
+    done = subprocess.run([ROOT / "dev/torch-python"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode == 2:  # The caller named one that does not serve.
+        sys.exit(f"bench/run.py: {done.stderr.strip()}")
+    if done.returncode == 0:
+        return done.stdout.strip(), None
+    reason = done.stderr.strip().split("\n")[-1]
+    return None, f"no PyTorch: {reason}; to run it: {TORCH_CURE}"
+
+
+def version(*command):
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true",
+                        help="one tiny turn of everything: shows that it runs, and says nothing about targets")
+    parser.add_argument("--turns", type=int, help="measure both sides so often (default: 9)")
+    parser.add_argument("--seconds", type=float, help="length of one measurement of one side (default: 1)")
+    parser.add_argument("--only", default="", metavar="PATTERN",
+                        help="only rows in whose name this regular expression is found")
+    parser.add_argument("--pin", action="store_true",
+                        help="give the server (ours and the peer's) a core of its own and its clients the others")
+    parser.add_argument("--json", type=Path, default=ROOT / "build/bench.json", metavar="FILE")
+    options = parser.parse_args()
+    options.turns = options.turns or (1 if options.quick else 9)
+    options.seconds = options.seconds or (0.05 if options.quick else 1.0)
+    if options.turns < 1 or options.seconds <= 0:
+        parser.error("--turns and --seconds must be positive")
+    if options.pin:
+        *others, last = sorted(os.sched_getaffinity(0))
+        if not others:
+            parser.error("--pin needs two cores")
+        PINS.update(server={last}, load=set(others))
+    for program in (REGROUP, STORE_LOAD):
+        if not os.access(program, os.X_OK):
+            sys.exit(f"bench/run.py: there is no {program}; `make build` makes it")
+    return options
+
+
+def main():
+    options = parse_options()
+    torch, torch_missing = find_torch()
+    redis_missing = None if shutil.which("redis-server") and shutil.which("redis-benchmark") else (
+        f"no redis-server or redis-benchmark on PATH; to run it: {REDIS_CURE}")
+    rows, skipped, failed = [], collections.defaultdict(list), []
+    bench = Bench(options, torch)
+    with bench.stack:
+        pattern = re.compile(options.only)
+        wanted = [m for m in bench.measurements(torch_missing, redis_missing)
+                  if any(pattern.search(m.row_name(metric)) for metric in m.metrics)]
+        for place, measurement in enumerate(wanted, 1):
+            names = [name for name in map(measurement.row_name, measurement.metrics) if pattern.search(name)]
+            if measurement.missing:
+                skipped[measurement.missing] += names
+                continue
+            print(f"[{place}/{len(wanted)}] {measurement.name}, beside {measurement.peer_name} ...", end="",
+                  flush=True)
+            start = time.monotonic()
+            try:
+                rows += [row for row in measure(measurement, options.turns) if row["name"] in names]
+                print(f" {time.monotonic() - start:.0f} s", flush=True)
+            except Failure as failure:
+                failed.append({"name": measurement.name, "reason": str(failure)})
+                print(" failed", flush=True)
+
+    if rows:
+        print()
+        print_table(rows, options.quick)
+    for reason, names in skipped.items():
+        print(f"\nskipped: {reason}")
+        print("\n".join(f"  {name}" for name in names))
+    for failure in failed:
+        print(f"\nfailed: {failure['name']}: {failure['reason']}")
+    if not wanted:
+        print(f"no row is called like {options.only!r}")
+
+    report = {"quick": options.quick, "pinned": options.pin, "turns": options.turns, "seconds": options.seconds,
+              "machine": {"cores": len(os.sched_getaffinity(0)), "system": platform.platform()},
+              "pytorch": torch and version(torch, TORCH_SIDE, "version"),
+              "redis": None if redis_missing else version("redis-server", "--version"),
+              "rows": rows, "failed": failed,
+              "skipped": [{"name": name, "reason": reason} for reason, names in skipped.items() for name in names]}
+    if options.quick:
+        for row in rows:
+            row["reached"] = None
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(report, indent=1) + "\n")
+    return 1 if failed or not wanted else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # A plain kill must end our children too.
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

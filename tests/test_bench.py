@@ -1,0 +1,79 @@
+"""Every benchmark still runs and gives numbers. How large they are is none of a test's business."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Rows of PyTorch: 2 operations x 3 numbers of clients x 4 metrics, and 2 of connecting. Of Redis: 3 operations x 2.
+ROWS = {"PyTorch": 26, "Redis": 6}
+
+
+def run_bench(*flags, **environment):
+    """(exit status, output, report)"""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "bench.json"
+        done = subprocess.run([sys.executable, ROOT / "bench/run.py", "--quick", "--json", file, *flags],
+                              env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return done.returncode, done.stdout, json.loads(file.read_text()) if file.exists() else None
+
+
+class QuickBench(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.status, cls.output, cls.report = run_bench()
+
+    def check_rows_beside(self, peer):
+        self.assertEqual(self.status, 0, self.output)
+        rows = [row for row in self.report["rows"] if row["peer_name"] == peer]
+        if not rows:
+            reasons = {skip["reason"] for skip in self.report["skipped"] if peer.lower() in skip["reason"].lower()}
+            self.assertEqual(len(reasons), 1, self.output)
+            self.skipTest(reasons.pop())
+        self.assertEqual(len(rows), ROWS[peer], self.output)
+        for row in rows:
+            with self.subTest(row=row["name"]):
+                for number in [row["ratio"], row["lowest"], row["highest"], *row["ours"], *row["peer"]]:
+                    self.assertTrue(math.isfinite(number))
+                self.assertIn(f"{row['name']}:", self.output)
+                self.assertIsNone(row["reached"])
+
+    def test_every_row_beside_pytorch_has_numbers(self):
+        self.check_rows_beside("PyTorch")
+
+    def test_every_row_beside_redis_has_numbers(self):
+        self.check_rows_beside("Redis")
+
+    def test_no_verdict_from_so_short_a_run(self):
+        self.assertNotIn("target", self.output)
+
+
+class Selection(unittest.TestCase):
+    def test_rows_without_a_peer_are_named_with_what_would_make_them_run(self):
+        with tempfile.TemporaryDirectory() as empty:
+            # Only what dev/torch-python itself needs: no Redis.
+            for tool in ("sh", "dirname"):
+                Path(empty, tool).symlink_to(shutil.which(tool))
+            status, output, report = run_bench(TORCH="none", TORCH_PYTHON="", PATH=empty)
+        self.assertEqual(status, 0, output)
+        self.assertEqual(report["rows"], [])
+        self.assertEqual(len(report["skipped"]), sum(ROWS.values()))
+        for skip in report["skipped"]:
+            self.assertIn("to run it: ", skip["reason"])
+            self.assertIn(f"  {skip['name']}\n", output)
+
+    def test_a_pattern_that_names_no_row_fails(self):
+        status, output, _ = run_bench("--only", "no such row", TORCH="none", TORCH_PYTHON="")
+        self.assertEqual(status, 1)
+        self.assertIn("no row is called like 'no such row'", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
