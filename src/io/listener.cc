@@ -3,31 +3,27 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "io/clock.h"
 #include "io/connection.h"
+#include "io/ready_set.h"
 #include "io/tcp_connection.h"
 
 namespace regroup::io {
 namespace {
 
-namespace asio = boost::asio;
-using boost::system::error_code;
-
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -99,70 +95,73 @@ Result<std::vector<Bound>> bind_all(const std::vector<Address>& addresses, std::
   return bound;
 }
 
+// One bound address.
+class Acceptor final : private Watcher {
+ public:
+  Acceptor(Loop& loop, Bound bound)
+      : loop_(loop), socket_(std::move(bound.socket)), address_(bound.address), retry_(loop) {}
+  ~Acceptor() override { loop_.sockets().remove(socket_.get(), *this); }
+
+  const Address& address() const { return address_; }
+
+  void start(const Listener::OnConnection& on_connection, const Listener::OnTrouble& on_trouble) {
+    on_connection_ = on_connection;
+    on_trouble_ = on_trouble;
+    CHECK(loop_.sockets().add(socket_.get(), EPOLLIN, *this));
+  }
+
+ private:
+  // Everybody who stands in the queue, in one turn: a job's ranks come all at once.
+  void ready(std::uint32_t) override {
+    constexpr int kMostInOneTurn = 256;
+    for (int n = 0; n < kMostInOneTurn; ++n) {
+      Address peer;
+      peer.size = sizeof peer.storage;
+      const int fd = ::accept4(socket_.get(), peer.get(), &peer.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd >= 0) {
+        on_connection_(adopt_connection(loop_, fd, peer));
+        continue;
+      }
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EAGAIN) return;
+      // Out of descriptors or memory. The queue would wake us at once, for nothing: wait a little.
+      on_trouble_(std::string("cannot accept a connection: ") + std::strerror(errno) +
+                  (errno == EMFILE ? ". Raise the limit on open files (ulimit -n)." : ""));
+      loop_.sockets().change(socket_.get(), 0, *this);
+      retry_.set(now() + 100ms, [this] { loop_.sockets().change(socket_.get(), EPOLLIN, *this); });
+      return;
+    }
+  }
+
+  Loop& loop_;
+  Descriptor socket_;
+  Address address_;
+  Timer retry_;
+  Listener::OnConnection on_connection_;
+  Listener::OnTrouble on_trouble_;
+};
+
 class TcpListener final : public Listener {
  public:
-  TcpListener(Loop& loop, std::vector<Bound> bound) : loop_(loop) {
-    for (Bound& one : bound)
-      acceptors_.push_back(std::make_unique<Acceptor>(loop, one.address, one.socket.release()));
+  TcpListener(Loop& loop, std::vector<Bound> bound) {
+    for (Bound& one : bound) acceptors_.push_back(std::make_unique<Acceptor>(loop, std::move(one)));
   }
 
   void start(OnConnection on_connection, OnTrouble on_trouble) override {
-    on_connection_ = std::move(on_connection);
-    on_trouble_ = std::move(on_trouble);
-    for (const auto& acceptor : acceptors_) wait(*acceptor);
+    for (const auto& acceptor : acceptors_) acceptor->start(on_connection, on_trouble);
   }
 
-  std::uint16_t port() const override { return acceptors_.front()->address.port(); }
+  std::uint16_t port() const override { return acceptors_.front()->address().port(); }
 
   std::vector<std::string> addresses() const override {
     std::vector<std::string> texts;
     texts.reserve(acceptors_.size());
-    for (const auto& acceptor : acceptors_) texts.push_back(acceptor->address.text());
+    for (const auto& acceptor : acceptors_) texts.push_back(acceptor->address().text());
     return texts;
   }
 
  private:
-  struct Acceptor {
-    Acceptor(Loop& loop, const Address& bound, int fd)
-        : address(bound), socket(loop.context(), fd), retry(loop) {}
-    Address address;
-    asio::posix::stream_descriptor socket;
-    Timer retry;
-  };
-
-  void wait(Acceptor& acceptor) {
-    acceptor.socket.async_wait(asio::posix::stream_descriptor::wait_read,
-                               [this, &acceptor](const error_code& error) {
-                                 if (!error) accept_all(acceptor);
-                               });
-  }
-
-  // Everybody who stands in the queue, in one turn: a job's ranks come all at once.
-  void accept_all(Acceptor& acceptor) {
-    constexpr int kMostInOneTurn = 256;
-    for (int n = 0; n < kMostInOneTurn; ++n) {
-      const int fd = ::accept4(acceptor.socket.native_handle(), nullptr, nullptr,
-                               SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd >= 0) {
-        if (auto connection = adopt_connection(loop_, fd, acceptor.address.family()))
-          on_connection_(std::move(connection));
-        continue;
-      }
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EAGAIN) break;
-      // Out of descriptors or memory. The queue would wake us at once, for nothing: wait a little.
-      on_trouble_(std::string("cannot accept a connection: ") + std::strerror(errno) +
-                  (errno == EMFILE ? ". Raise the limit on open files (ulimit -n)." : ""));
-      acceptor.retry.set(now() + 100ms, [this, &acceptor] { wait(acceptor); });
-      return;
-    }
-    wait(acceptor);
-  }
-
-  Loop& loop_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
-  OnConnection on_connection_;
-  OnTrouble on_trouble_;
 };
 
 }  // namespace

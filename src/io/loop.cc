@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "io/clock.h"
+#include "io/ready_set.h"
 
 namespace regroup::io {
 namespace {
@@ -42,7 +43,11 @@ class LingerJudge {
 }  // namespace
 
 struct Loop::Impl {
-  explicit Impl(const LoopOptions& opts) : options(opts), signals(context) {}
+  explicit Impl(const LoopOptions& opts) : options(opts), signals(context), any_ready(context) {
+    any_ready.assign(sockets.descriptor());
+    wait_for_sockets();
+  }
+  ~Impl() { any_ready.release(); }
 
   void read_signal() {
     signals.async_read_some(asio::buffer(&received, sizeof received),
@@ -56,13 +61,31 @@ struct Loop::Impl {
                             });
   }
 
-  // Something may come within microseconds. True if it came.
-  bool linger() {
+  void wait_for_sockets() {
+    any_ready.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [this](const boost::system::error_code& error) {
+                           if (error) return;
+                           sockets.dispatch();
+                           wait_for_sockets();
+                         });
+  }
+
+  // At the sockets every time, at everything else often enough.
+  bool look() {
+    constexpr unsigned kLooks = 16;
+    const bool came = sockets.dispatch();
+    if (++looks % kLooks != 0) return came;
+    return context.poll() != 0 || came;
+  }
+
+  // Whether something came, now or within the time to linger.
+  bool look_longer() {
+    if (look()) return true;
     if (options.linger <= Duration{} || !judge.worth_trying()) return false;
     const Instant until = now() + options.linger;
     do {
       sched_yield();
-      if (context.poll() != 0) {
+      if (look()) {
         judge.paid();
         return true;
       }
@@ -72,11 +95,14 @@ struct Loop::Impl {
   }
 
   LoopOptions options;
+  ReadySet sockets;
   // Everything that reads and writes belongs to one thread, so the reactor needs no locks; post()
   // and stop() keep theirs.
   asio::io_context context{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   LingerJudge judge;
+  unsigned looks = 0;
   asio::posix::stream_descriptor signals;
+  asio::posix::stream_descriptor any_ready;
   signalfd_siginfo received{};
   std::map<int, std::function<void(const SignalEvent&)>> handlers;
 };
@@ -86,12 +112,9 @@ Loop::~Loop() = default;
 
 void Loop::run() {
   auto& context = impl_->context;
-  // Without this the loop would end as soon as nothing is asked for.
-  const auto guard = asio::make_work_guard(context);
   while (!context.stopped()) {
     context.run_one();  // Sleeps if it must.
-    context.poll();
-    while (impl_->linger()) {
+    while (!context.stopped() && impl_->look_longer()) {
     }
   }
 }
@@ -116,6 +139,7 @@ void Loop::on_signal(int number, std::function<void(const SignalEvent&)> handler
 }
 
 asio::io_context& Loop::context() { return impl_->context; }
+ReadySet& Loop::sockets() { return impl_->sockets; }
 
 struct Timer::Impl {
   explicit Impl(asio::io_context& context) : timer(context) {}

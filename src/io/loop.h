@@ -17,6 +17,8 @@ class io_context;
 
 namespace regroup::io {
 
+class ReadySet;
+
 struct LoopOptions {
   // After something happened, look again for so long before going to sleep. A client that waits for
   // our answer asks again within microseconds, and a sleep and a wake-up cost more than that: both
@@ -46,7 +48,9 @@ class Loop {
   // have it blocked, so call this before starting any.
   void on_signal(int number, std::function<void(const SignalEvent&)> handler);
 
-  boost::asio::io_context& context();  // For the other files of this room.
+  // For the other files of this room.
+  boost::asio::io_context& context();
+  ReadySet& sockets();
 
  private:
   struct Impl;

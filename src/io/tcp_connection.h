@@ -8,6 +8,6 @@
 namespace regroup::io {
 
 // Takes over the descriptor.
-std::shared_ptr<Connection> adopt_connection(Loop& loop, int fd, int family);
+std::shared_ptr<Connection> adopt_connection(Loop& loop, int fd, const Address& peer);
 
 }  // namespace regroup::io
