@@ -272,6 +272,18 @@ def count(tests, outcome):
     return sum(test.outcome == outcome for test in tests)
 
 
+def fold(names, tests):
+    """One line for a suite of which no test ran, a line each for the others."""
+    suites = {}
+    for name in names:
+        suites.setdefault(name.split(": ")[0], []).append(name)
+    for suite, of_suite in suites.items():
+        if len(of_suite) == sum(test.name.startswith(f"{suite}: ") for test in tests) > 1:
+            yield f"{suite}: all of its {len(of_suite)} tests"
+        else:
+            yield from of_suite
+
+
 def totals(tests):
     return f"{count(tests, 'passed')} passed, {count(tests, 'failed')} failed, {count(tests, 'skipped')} skipped"
 
@@ -360,7 +372,7 @@ class Conductor:
                 print(f"  {reason}")
                 if reason.startswith("no PyTorch"):
                     print(f"  to run them: {TORCH_CURE}")
-                print("\n".join(f"    {name}" for name in names))
+                print("\n".join(f"    {line}" for line in fold(names, self.tests)))
         if failed:
             print("\nfailed:")
             for test in failed:

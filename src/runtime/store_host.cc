@@ -79,7 +79,6 @@ class Host final : public StoreHost {
         : host(h), id(i), connection(std::move(c)) {}
     void bytes_came() override { host.serve(*this); }
     void output_drained() override {
-      flushed = 0;
       connection->resume_reading();
       host.serve(*this);  // Whole requests may have been left in the buffer.
     }
@@ -91,8 +90,7 @@ class Host final : public StoreHost {
     bool greeted = false;
     bool answered = false;     // Has something to flush, and stands in Host::answered_.
     std::size_t at_least = 0;  // The message at the front of its input is not shorter than this.
-    std::size_t seen = 0;      // Bytes of its input that have been counted already,
-    std::size_t flushed = 0;   // and of its output.
+    std::size_t seen = 0;      // Bytes of its input that have been counted.
   };
 
   void welcome(std::shared_ptr<io::Connection> connection) {
@@ -134,11 +132,8 @@ class Host final : public StoreHost {
 
   void flush_answers() {
     for (Client* one : answered_) {
-      auto& output = one->connection->output();
       one->answered = false;
-      counters_.bytes_out += output.size() - one->flushed;
       one->connection->flush();
-      one->flushed = output.size();
     }
     answered_.clear();
   }
@@ -189,7 +184,10 @@ class Host final : public StoreHost {
       if (found == clients_.end()) return;
       client = found->second.get();
     }
-    wire::append_reply(client->connection->output(), effect.reply);
+    auto& output = client->connection->output();
+    const std::size_t before = output.size();
+    wire::append_reply(output, effect.reply);
+    counters_.bytes_out += output.size() - before;
     if (client->answered) return;
     client->answered = true;
     answered_.push_back(client);
