@@ -27,8 +27,9 @@ inline constexpr Duration kDefaultStoreTimeout = 300s;
 // One store object may be used by several threads. A TCP store works on one request at a time, so a
 // waiting call holds up the others: clone() gives each waiter a connection of its own.
 //
-// Every call ends within timeout(), or within the limit passed to it. A call that waits and ends
-// with ErrorKind::Timeout leaves nothing behind at the server (except barrier(), see there).
+// Every call ends within timeout(), or within the limit passed to it; over TCP a server that has
+// stopped answering can add ten seconds to that. A call that waits and ends with ErrorKind::Timeout
+// leaves nothing behind at the server (except barrier(), see there).
 class Store {
  public:
   using Keys = std::vector<std::string>;

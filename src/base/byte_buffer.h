@@ -13,14 +13,18 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace regroup {
 
 class ByteBuffer {
  public:
   ByteBuffer() = default;
-  ByteBuffer(ByteBuffer&&) noexcept = default;
-  ByteBuffer& operator=(ByteBuffer&&) noexcept = default;
+  ByteBuffer(ByteBuffer&& other) noexcept { swap(other); }
+  ByteBuffer& operator=(ByteBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
 
   std::string_view view() const { return {data_.get() + begin_, end_ - begin_}; }
   std::size_t size() const { return end_ - begin_; }
@@ -48,6 +52,13 @@ class ByteBuffer {
   template <class T>
   void append_raw(T value) {
     append({reinterpret_cast<const char*>(&value), sizeof value});
+  }
+
+  void swap(ByteBuffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(begin_, other.begin_);
+    std::swap(end_, other.end_);
   }
 
   std::unique_ptr<char[]> data_;

@@ -35,6 +35,12 @@ int serve(const runtime::StoreServiceOptions& options) {
   return served ? kOk : report(kBadStart, served.error());
 }
 
+// An answer that nobody could read is no success.
+Result<void> printed() {
+  if (std::cout.flush()) return {};
+  return fail(ErrorKind::Io, "cannot write the answer to standard output");
+}
+
 // What the debugging commands share.
 struct Question {
   std::string endpoint;
@@ -97,9 +103,9 @@ Result<void> get(const Question& question) {
   auto value = (*store)->get(question.key);
   if (!value) return tl::unexpected(value.error());
   // As it is, for the next program in the pipe; a person gets a line end.
-  std::fwrite(value->data(), 1, value->size(), stdout);
-  if (::isatty(STDOUT_FILENO) != 0) std::fputc('\n', stdout);
-  return {};
+  std::cout << *value;
+  if (::isatty(STDOUT_FILENO) != 0) std::cout << '\n';
+  return printed();
 }
 
 Result<void> set(const Question& question) {
@@ -118,7 +124,7 @@ Result<void> keys(const Question& question) {
   if (!listed) return tl::unexpected(listed.error());
   std::sort(listed->begin(), listed->end());
   for (const std::string& key : *listed) std::cout << key << "\n";
-  return {};
+  return printed();
 }
 
 void add_question(CLI::App& store, int& exit_code, const char* name, const char* description,
@@ -137,7 +143,7 @@ void add_question(CLI::App& store, int& exit_code, const char* name, const char*
     command->add_option(argument, (*question).*member)->required();
   command->add_option("--timeout", question->timeout_seconds, "Give up after so many seconds")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(CLI::Range(0.001, 1e6).description(""))
       ->capture_default_str();
   if (std::string_view(name) == "get")
     command->add_flag("--wait", question->wait, "Wait for the key if it is not there yet");
@@ -179,7 +185,14 @@ void add_store_command(CLI::App& app, int& exit_code) {
   auto& limits = options->host.limits;
   // Powers of 1024 for KB as for KiB: nobody means a thousand here.
   const auto bytes = CLI::AsSizeValue(false).description("");
-  const auto positive = CLI::PositiveNumber.description("");
+  const auto not_zero = CLI::Validator(
+      [](const std::string& text) {
+        const bool good = !text.empty() && text.find_first_of("123456789") != std::string::npos &&
+                          text.find('-') == std::string::npos;
+        return good ? std::string() : "Value " + text + " is no size above zero";
+      },
+      "");
+  const auto positive = not_zero;
   const std::string group = "Limits (a request beyond one is refused and its connection closed)";
   store->add_option("--max-clients", options->host.clients, "Connections at one time")
       ->type_name("N")
@@ -192,14 +205,17 @@ void add_store_command(CLI::App& app, int& exit_code) {
   store->add_option("--max-memory", limits.memory_bytes, "What the store may hold, e.g. 512MB")
       ->type_name("SIZE")
       ->transform(bytes)
+      ->check(not_zero)
       ->group(group);
   store->add_option("--max-key-bytes", limits.key_bytes, "Length of a key")
       ->type_name("SIZE")
       ->transform(bytes)
+      ->check(not_zero)
       ->group(group);
   store->add_option("--max-value-bytes", limits.value_bytes, "Length of a value in a request")
       ->type_name("SIZE")
       ->transform(bytes)
+      ->check(not_zero)
       ->group(group);
   store
       ->add_option("--linger", *linger_us,
@@ -218,6 +234,10 @@ void add_store_command(CLI::App& app, int& exit_code) {
   store->callback([store, options, linger_us, &exit_code] {
     if (!store->get_subcommands().empty()) return;
     options->linger = std::chrono::microseconds(*linger_us);
+    // A value as long as allowed must fit into a request.
+    auto& most = options->host.limits;
+    most.request_bytes = std::max(most.request_bytes, most.key_bytes + 2 * most.value_bytes);
+    most.reply_bytes = std::max(most.reply_bytes, most.value_bytes);
     exit_code = serve(*options);
   });
 }

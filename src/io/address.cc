@@ -9,6 +9,7 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -83,9 +84,13 @@ Addresses resolve(const std::string& host, std::uint16_t port, Instant deadline)
   if (auto literal = look_up(host, port, AI_NUMERICHOST); literal) return literal;
   std::promise<Addresses> promise;
   auto answer = promise.get_future();
-  std::thread([host, port, promise = std::move(promise)]() mutable {
-    promise.set_value(look_up_name(host, port));
-  }).detach();
+  try {
+    std::thread([host, port, promise = std::move(promise)]() mutable {
+      promise.set_value(look_up_name(host, port));
+    }).detach();
+  } catch (const std::system_error& error) {
+    return fail(ErrorKind::Io, "cannot resolve '" + host + "': no thread for it, " + error.what());
+  }
   const std::chrono::steady_clock::time_point until(deadline.since_start);
   if (answer.wait_until(until) != std::future_status::ready)
     return fail(ErrorKind::Timeout,

@@ -10,17 +10,12 @@
 #include <cstring>
 #include <utility>
 
+#include "io/limits.h"
 #include "io/ready_set.h"
 #include "io/tcp_connection.h"
 
 namespace regroup::io {
 namespace {
-
-// Most requests of a store are far smaller than the first; ten thousand idle clients hold it each.
-constexpr std::size_t kFirstRead = 1024;
-constexpr std::size_t kLargestRead = 256 * 1024;
-// What an idle connection may keep of a buffer that had to grow.
-constexpr std::size_t kIdleOutput = 4096;
 
 class TcpConnection final : public Connection, private Watcher {
  public:
@@ -32,9 +27,10 @@ class TcpConnection final : public Connection, private Watcher {
   }
   ~TcpConnection() override { close(); }
 
-  void start(ConnectionOwner& owner) override {
+  bool start(ConnectionOwner& owner) override {
     owner_ = &owner;
     watch();
+    return watched_;
   }
 
   ByteBuffer& input() override { return input_; }
@@ -45,9 +41,8 @@ class TcpConnection final : public Connection, private Watcher {
     if (blocked_ || output_.empty() || fd_ < 0) return;
     const auto bytes = output_.view();
     const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    // Of an error the owner hears later, when the socket reports it: now he may be in the middle of
-    // something.
-    if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
+    // A broken socket reports itself to the loop: the owner, who may be in the middle of something,
+    // hears of it from there.
     output_.consume(sent > 0 ? static_cast<std::size_t>(sent) : 0);
     blocked_ = !output_.empty();
     if (blocked_)
@@ -71,6 +66,8 @@ class TcpConnection final : public Connection, private Watcher {
     if (fd_ < 0) return;
     if (watched_) sockets_.remove(fd_, *this);
     ::close(std::exchange(fd_, -1));
+    input_ = {};
+    output_ = {};
   }
 
  private:
@@ -101,7 +98,6 @@ class TcpConnection final : public Connection, private Watcher {
   }
 
   void read() {
-    input_.release_if_empty(next_read_);
     const auto room = input_.prepare(next_read_);
     const ssize_t got = ::recv(fd_, room.data(), next_read_, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -115,6 +111,7 @@ class TcpConnection final : public Connection, private Watcher {
     else if (size <= kFirstRead)
       next_read_ = kFirstRead;
     owner_->bytes_came();
+    input_.release_if_empty(kFirstRead);
   }
 
   void lost(const std::string& reason) {

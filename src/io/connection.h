@@ -35,7 +35,8 @@ class Connection {
   virtual ~Connection() = default;
 
   // To be called once, by whoever takes the connection. The owner must outlive it or close() it.
-  virtual void start(ConnectionOwner& owner) = 0;
+  // False if the kernel cannot watch it: nothing will ever be heard.
+  virtual bool start(ConnectionOwner& owner) = 0;
 
   virtual ByteBuffer& input() = 0;
   virtual ByteBuffer& output() = 0;
@@ -47,7 +48,7 @@ class Connection {
   virtual void pause_reading() = 0;
   virtual void resume_reading() = 0;
 
-  // No call to the owner comes after this.
+  // No call to the owner comes after this. What was in the buffers is gone.
   virtual void close() = 0;
 
   virtual std::string peer() const = 0;

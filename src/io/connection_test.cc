@@ -23,7 +23,7 @@ class Echo final : public ConnectionOwner {
  public:
   Echo(Loop& loop, std::shared_ptr<Connection> connection)
       : loop_(loop), connection_(std::move(connection)) {
-    connection_->start(*this);
+    EXPECT_TRUE(connection_->start(*this));
   }
   void bytes_came() override {
     connection_->output().append(connection_->input().view());
@@ -70,7 +70,8 @@ class ConnectionTest : public testing::Test {
     return std::move(*ClientSocket::connect(address->front(), soon()));
   }
 
-  Loop loop;
+  std::unique_ptr<Loop> own_loop = std::move(*Loop::open());
+  Loop& loop = *own_loop;
   std::unique_ptr<Listener> listener;
   std::unique_ptr<Echo> echo;
 };
@@ -140,7 +141,8 @@ TEST_F(ConnectionTest, ALocalNameIsBoundOnAllItsAddressesWithOnePort) {
 }
 
 TEST(ClientSocket, GivesUpAtItsDeadline) {
-  Loop loop;
+  const auto opened = Loop::open();
+  Loop& loop = **opened;
   auto listener = Listener::open(loop, "127.0.0.1", 0);  // Nobody accepts.
   auto address = resolve("127.0.0.1", (*listener)->port(), soon());
   auto socket = ClientSocket::connect(address->front(), soon());

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "io/clock.h"
 #include "io/connection.h"
+#include "io/limits.h"
 #include "io/ready_set.h"
 #include "io/tcp_connection.h"
 
@@ -113,8 +114,7 @@ class Acceptor final : private Watcher {
  private:
   // Everybody who stands in the queue, in one turn: a job's ranks come all at once.
   void ready(std::uint32_t) override {
-    constexpr int kMostInOneTurn = 256;
-    for (int n = 0; n < kMostInOneTurn; ++n) {
+    for (int n = 0; n < kAcceptsInOneTurn; ++n) {
       Address peer;
       peer.size = sizeof peer.storage;
       const int fd = ::accept4(socket_.get(), peer.get(), &peer.size, SOCK_CLOEXEC | SOCK_NONBLOCK);

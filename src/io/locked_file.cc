@@ -17,11 +17,8 @@ namespace regroup::io {
 namespace {
 
 tl::unexpected<Error> file_error(const char* action, const std::string& path) {
-  const int error = errno;
-  auto failure = fail(ErrorKind::Io,
-                      std::string("cannot ") + action + " '" + path + "': " + std::strerror(error));
-  errno = error;
-  return failure;
+  return fail(ErrorKind::Io,
+              std::string("cannot ") + action + " '" + path + "': " + std::strerror(errno));
 }
 
 }  // namespace
@@ -41,6 +38,10 @@ Result<LockedFile> LockedFile::open(const std::string& path, Lock lock, Instant 
     std::this_thread::sleep_for(pause);
     if (pause < 5ms) pause *= 2;
   }
+  // Somebody may have removed it between our open and our lock; what we wrote there would be lost.
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return file.failed("look at");
+  if (info.st_nlink == 0) return open(path, lock, deadline);
   return file;
 }
 
@@ -59,6 +60,25 @@ Result<std::uint64_t> LockedFile::size() const {
   struct stat info {};
   if (::fstat(fd_, &info) != 0) return failed("look at");
   return static_cast<std::uint64_t>(info.st_size);
+}
+
+FileAnchor::~FileAnchor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool LockedFile::is(const FileAnchor& anchor) const {
+  struct stat mine {};
+  struct stat held {};
+  return anchor.fd_ >= 0 && ::fstat(fd_, &mine) == 0 && ::fstat(anchor.fd_, &held) == 0 &&
+         mine.st_dev == held.st_dev && mine.st_ino == held.st_ino;
+}
+
+Result<FileAnchor> LockedFile::anchor() const {
+  // Not a duplicate of our descriptor, which would share the lock and keep it.
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_);
+  const int fd = ::open(self.c_str(), O_PATH | O_CLOEXEC);
+  if (fd < 0) return failed("hold on to");
+  return FileAnchor(fd);
 }
 
 Result<void> LockedFile::read_from(std::uint64_t offset, ByteBuffer& out) const {

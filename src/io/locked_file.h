@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/byte_buffer.h"
 #include "base/instant.h"
@@ -13,11 +14,30 @@ namespace regroup::io {
 
 enum class Lock { Shared, Exclusive };
 
+// Holds on to a file without a lock, so that one that was removed and made again under the same
+// name can be told from it: as long as it is held, its number in the file system is not given to
+// another.
+class FileAnchor {
+ public:
+  FileAnchor() = default;
+  FileAnchor(FileAnchor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileAnchor& operator=(FileAnchor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileAnchor();
+
+ private:
+  friend class LockedFile;
+  explicit FileAnchor(int fd) : fd_(fd) {}
+  int fd_ = -1;
+};
+
 // Open and locked for as long as the object lives.
 class LockedFile {
  public:
-  // An exclusive one creates the file (mode 0644). A shared one of a missing file is an Io error
-  // with errno ENOENT. The lock is tried for until the deadline.
+  // An exclusive one creates the file (mode 0644); for a shared one it must be there. The lock is
+  // tried for until the deadline.
   static Result<LockedFile> open(const std::string& path, Lock lock, Instant deadline);
 
   LockedFile(LockedFile&& other) noexcept;
@@ -25,6 +45,10 @@ class LockedFile {
   ~LockedFile();
 
   Result<std::uint64_t> size() const;
+
+  // Whether it is the file that the anchor holds, whatever its name.
+  bool is(const FileAnchor& anchor) const;
+  Result<FileAnchor> anchor() const;
 
   // Appends the bytes from `offset` to the end of the file to `out`.
   Result<void> read_from(std::uint64_t offset, ByteBuffer& out) const;

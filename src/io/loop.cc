@@ -10,8 +10,10 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <cstring>
 #include <map>
-#include <optional>
+#include <exception>
 #include <utility>
 
 #include "base/check.h"
@@ -75,7 +77,7 @@ struct Loop::Impl {
     constexpr unsigned kLooks = 16;
     const bool came = sockets.dispatch();
     if (++looks % kLooks != 0) return came;
-    return context.poll() != 0 || came;
+    return context.poll_one() != 0 || came;
   }
 
   // Whether something came, now or within the time to linger.
@@ -107,8 +109,15 @@ struct Loop::Impl {
   std::map<int, std::function<void(const SignalEvent&)>> handlers;
 };
 
-Loop::Loop(const LoopOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Loop::Loop(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Loop::~Loop() = default;
+
+Result<std::unique_ptr<Loop>> Loop::open(const LoopOptions& options) try {
+  return std::unique_ptr<Loop>(new Loop(std::make_unique<Impl>(options)));
+} catch (const std::exception& error) {
+  return fail(ErrorKind::Io, std::string("cannot make an event loop: ") + error.what() +
+                                 ". Raise the limit on open files (ulimit -n).");
+}
 
 void Loop::run() {
   auto& context = impl_->context;
@@ -123,7 +132,7 @@ void Loop::stop() { impl_->context.stop(); }
 
 void Loop::post(std::function<void()> task) { asio::post(impl_->context, std::move(task)); }
 
-void Loop::on_signal(int number, std::function<void(const SignalEvent&)> handler) {
+Result<void> Loop::on_signal(int number, std::function<void(const SignalEvent&)> handler) {
   impl_->handlers[number] = std::move(handler);
   sigset_t set;
   sigemptyset(&set);
@@ -132,10 +141,17 @@ void Loop::on_signal(int number, std::function<void(const SignalEvent&)> handler
   const bool first = !impl_->signals.is_open();
   const int fd =
       signalfd(first ? -1 : impl_->signals.native_handle(), &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  CHECK(fd >= 0);
-  if (!first) return;
-  impl_->signals.assign(fd);
+  if (fd < 0)
+    return fail(ErrorKind::Io, std::string("cannot watch for signals: ") + std::strerror(errno));
+  if (!first) return {};
+  boost::system::error_code error;
+  impl_->signals.assign(fd, error);
+  if (error) {
+    ::close(fd);
+    return fail(ErrorKind::Io, "cannot watch for signals: " + error.message());
+  }
   impl_->read_signal();
+  return {};
 }
 
 asio::io_context& Loop::context() { return impl_->context; }

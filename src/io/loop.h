@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/instant.h"
+#include "regroup/result.h"
 
 namespace boost::asio {
 class io_context;
@@ -34,19 +35,20 @@ struct SignalEvent {
 
 class Loop {
  public:
-  explicit Loop(const LoopOptions& options = {});
+  // Fails only where the system has nothing left: no descriptors, no memory.
+  static Result<std::unique_ptr<Loop>> open(const LoopOptions& options = {});
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // Until stop(). Runs what is ready even after a stop that came first.
+  // Until stop().
   void run();
   void stop();
   void post(std::function<void()> task);
 
   // The signal no longer interrupts anything; it becomes an event. Threads that exist already must
   // have it blocked, so call this before starting any.
-  void on_signal(int number, std::function<void(const SignalEvent&)> handler);
+  Result<void> on_signal(int number, std::function<void(const SignalEvent&)> handler);
 
   // For the other files of this room.
   boost::asio::io_context& context();
@@ -54,6 +56,7 @@ class Loop {
 
  private:
   struct Impl;
+  explicit Loop(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

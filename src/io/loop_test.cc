@@ -14,7 +14,8 @@ namespace regroup::io {
 namespace {
 
 TEST(Loop, RunsWhatWasPostedInOrderAndStops) {
-  Loop loop;
+  const auto opened = Loop::open();
+  Loop& loop = **opened;
   std::string order;
   loop.post([&] { order += 'a'; });
   loop.post([&] { order += 'b'; });
@@ -24,14 +25,16 @@ TEST(Loop, RunsWhatWasPostedInOrderAndStops) {
 }
 
 TEST(Loop, TakesTasksFromOtherThreadsWhileItSleeps) {
-  Loop loop;
+  const auto opened = Loop::open();
+  Loop& loop = **opened;
   std::thread other([&] { loop.post([&] { loop.stop(); }); });
   loop.run();
   other.join();
 }
 
 TEST(Loop, LingersAndStillSleepsInTheEnd) {
-  Loop loop({.linger = 200us});
+  const auto opened = Loop::open({.linger = 200us});
+  Loop& loop = **opened;
   Timer timer(loop);
   int ticks = 0;
   std::function<void()> tick = [&] {
@@ -46,7 +49,8 @@ TEST(Loop, LingersAndStillSleepsInTheEnd) {
 }
 
 TEST(Timer, RunsOnlyTheLatestTask) {
-  Loop loop;
+  const auto opened = Loop::open();
+  Loop& loop = **opened;
   Timer timer(loop);
   std::string ran;
   timer.set(now(), [&] { ran += "old"; });
@@ -59,7 +63,8 @@ TEST(Timer, RunsOnlyTheLatestTask) {
 }
 
 TEST(Timer, RunsNothingOnceCancelledOrGone) {
-  Loop loop;
+  const auto opened = Loop::open();
+  Loop& loop = **opened;
   Timer cancelled(loop);
   cancelled.set(now(), [] { FAIL(); });
   cancelled.cancel();
@@ -73,17 +78,19 @@ TEST(Timer, RunsNothingOnceCancelledOrGone) {
 }
 
 TEST(Loop, TurnsSignalsIntoEventsThatNameTheirSender) {
-  Loop loop;
+  const auto opened = Loop::open();
+  Loop& loop = **opened;
   std::vector<int> heard;
-  loop.on_signal(SIGUSR1, [&](const SignalEvent& event) {
+  auto first = loop.on_signal(SIGUSR1, [&](const SignalEvent& event) {
     heard.push_back(event.number);
     EXPECT_EQ(event.sender, ::getpid());
     ::kill(::getpid(), SIGUSR2);
   });
-  loop.on_signal(SIGUSR2, [&](const SignalEvent& event) {
+  auto second = loop.on_signal(SIGUSR2, [&](const SignalEvent& event) {
     heard.push_back(event.number);
     loop.stop();
   });
+  ASSERT_TRUE(first && second);
   ::kill(::getpid(), SIGUSR1);
   loop.run();
   EXPECT_EQ(heard, (std::vector<int>{SIGUSR1, SIGUSR2}));

@@ -2,11 +2,16 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <system_error>
+
 #include "base/check.h"
 
 namespace regroup::io {
 
-ReadySet::ReadySet() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) { CHECK(epoll_ >= 0); }
+ReadySet::ReadySet() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (epoll_ < 0) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+}
 
 ReadySet::~ReadySet() { ::close(epoll_); }
 

@@ -12,8 +12,8 @@
 
 namespace regroup::io {
 
-// Hears that its descriptor is ready. Level-triggered: it is called again as long as it is. It may
-// remove itself or others meanwhile, but nothing may be destroyed while it runs.
+// Hears that its descriptor is ready. Level-triggered: it is called again as long as it is. Remove
+// a watcher before it is destroyed, and never destroy the one that is running.
 class Watcher {
  public:
   virtual ~Watcher() = default;
@@ -22,7 +22,7 @@ class Watcher {
 
 class ReadySet {
  public:
-  ReadySet();
+  ReadySet();  // Throws std::system_error if there are no descriptors left.
   ~ReadySet();
   ReadySet(const ReadySet&) = delete;
   ReadySet& operator=(const ReadySet&) = delete;

@@ -1,5 +1,5 @@
 // A store in a file that PyTorch's FileStore objects share. See wire/file_log.h for its format.
-#include <cerrno>
+#include <atomic>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -81,15 +81,13 @@ class FileStore final : public Store {
   }
 
   Result<bool> check(const Keys& keys) override {
-    const std::lock_guard lock(mutex_);
-    if (auto file = sync(io::Lock::Shared); !file) return tl::unexpected(file.error());
-    return all_there(keys);
+    return check_by(keys, io::deadline_after(timeout_));
   }
 
   Result<void> wait(const Keys& keys, Duration limit) override {
     const Instant deadline = io::deadline_after(limit);
     for (;;) {
-      auto there = check(keys);
+      auto there = check_by(keys, deadline);
       if (!there) return tl::unexpected(there.error());
       if (*there) return {};
       if (io::now() >= deadline)
@@ -141,6 +139,9 @@ class FileStore final : public Store {
   }
 
   Result<void> multi_set(const Entries& entries) override {
+    for (const auto& [key, value] : entries)
+      if (key.size() >= UINT32_MAX || value.size() > UINT32_MAX)
+        return fail(ErrorKind::InvalidArgument, "a store in a file holds values up to 4 GiB");
     const std::lock_guard lock(mutex_);
     auto file = sync(io::Lock::Exclusive);
     if (!file) return tl::unexpected(file.error());
@@ -184,18 +185,18 @@ class FileStore final : public Store {
     return open_file_store(options);
   }
 
-  Duration timeout() const override {
-    const std::lock_guard lock(mutex_);
-    return timeout_;
-  }
-  void set_timeout(Duration timeout) override {
-    const std::lock_guard lock(mutex_);
-    timeout_ = timeout;
-  }
+  Duration timeout() const override { return timeout_; }
+  void set_timeout(Duration timeout) override { timeout_ = timeout; }
 
  private:
   tl::unexpected<Error> no_queues() const {
     return fail(ErrorKind::Unsupported, "a store in a file (" + options_.path + ") has no queues");
+  }
+
+  Result<bool> check_by(const Keys& keys, Instant deadline) {
+    const std::lock_guard lock(mutex_);
+    if (auto file = sync(io::Lock::Shared, deadline); !file) return tl::unexpected(file.error());
+    return all_there(keys);
   }
 
   bool all_there(const Keys& keys) const {
@@ -206,12 +207,15 @@ class FileStore final : public Store {
 
   // Opens, locks, and reads what others have written since. A torn record at the end is cut off by
   // whoever is about to write: under the exclusive lock no writer can still be at work on it.
-  Result<io::LockedFile> sync(io::Lock lock) {
-    auto file = io::LockedFile::open(options_.path, lock, io::deadline_after(timeout_));
+  Result<io::LockedFile> sync(io::Lock lock) { return sync(lock, io::deadline_after(timeout_)); }
+
+  Result<io::LockedFile> sync(io::Lock lock, Instant deadline) {
+    auto file = io::LockedFile::open(options_.path, lock, deadline);
     if (!file) return file;
-    const auto size = file->size();
-    if (!size) return tl::unexpected(size.error());
-    if (*size < read_to_) {  // Somebody removed the file and a new run has begun in it.
+    if (!file->is(anchor_)) {  // The first time; or it was removed, and a new run is in it.
+      auto anchor = file->anchor();
+      if (!anchor) return tl::unexpected(anchor.error());
+      anchor_ = std::move(*anchor);
       read_to_ = 0;
       values_.clear();
     }
@@ -261,10 +265,11 @@ class FileStore final : public Store {
   }
 
   const FileStoreOptions options_;
-  mutable std::mutex mutex_;  // Over all that follows.
-  Duration timeout_;
+  std::atomic<Duration> timeout_;  // Not under the lock, which a waiting call holds.
+  std::mutex mutex_;               // Over all that follows.
   bool registered_ = false;
-  std::uint64_t read_to_ = 0;  // The part of the file that values_ reflects.
+  io::FileAnchor anchor_;      // The file that values_ reflects,
+  std::uint64_t read_to_ = 0;  // and how much of it.
   std::unordered_map<std::string, std::string> values_;
 };
 

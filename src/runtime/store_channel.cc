@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "io/clock.h"
+#include "runtime/limits.h"
 
 namespace regroup::runtime {
 namespace {
@@ -15,9 +17,6 @@ namespace {
 using namespace core::store;
 
 constexpr std::string_view kGreet = "greet";
-
-// No server that is in its right mind sends more in one answer.
-constexpr std::size_t kLargestAnswer = std::size_t{4} << 30;
 
 // How long a server may take to confirm that a wait is cancelled, beyond the caller's own limit.
 constexpr Duration kCancelGrace = 10s;
@@ -28,7 +27,7 @@ std::uint32_t ping_nonce() { return static_cast<std::uint32_t>(::getpid()) | 0x0
 
 std::string describe(std::string_view action, std::string_view key, const std::string& address) {
   std::string text(action);
-  if (!key.empty()) text += " '" + std::string(key) + "'";
+  if (!key.empty()) text += " " + printable(key);
   return text + " at " + address;
 }
 
@@ -62,48 +61,60 @@ Result<StoreChannel> StoreChannel::greet(io::ClientSocket socket, const io::Addr
   return channel;
 }
 
+tl::expected<StoreChannel, StoreChannel::Failure> StoreChannel::open_one(const io::Address& address,
+                                                                         Instant connect_by,
+                                                                         Instant deadline) {
+  const auto as = [&](Server kind) -> tl::expected<StoreChannel, Failure> {
+    auto socket = io::ClientSocket::connect(address, connect_by);
+    if (!socket) return tl::unexpected(Failure{socket.error(), false});
+    auto channel = greet(std::move(*socket), address, kind, deadline);
+    if (!channel) return tl::unexpected(Failure{channel.error(), true});
+    return std::move(*channel);
+  };
+  auto newer = as(Server::WithPing);
+  if (newer || !newer.error().answered || newer.error().why.kind != ErrorKind::Connection)
+    return newer;
+  // It hung up: an older server, or one that was full, or just starting. If it takes the older
+  // greeting, the newer one gets a second chance.
+  auto older = as(Server::WithoutPing);
+  if (!older) return older;
+  newer = as(Server::WithPing);
+  return newer ? std::move(newer) : std::move(older);
+}
+
 Result<StoreChannel> StoreChannel::open(const std::string& host, std::uint16_t port,
                                         Instant deadline) {
-  const std::string target = io::join_host_port(host, port);
   SeededRandom jitter(static_cast<std::uint64_t>(io::now().since_start.count()) ^
                       static_cast<std::uint64_t>(::getpid()) << 32);
   Duration pause = 20ms;
-  Error last{ErrorKind::Timeout, "the time limit is too short"};
-  bool answered = false;  // Something took the connection, whatever it is.
+  Failure last{{ErrorKind::Timeout, "the time limit is too short"}, false};
   for (;;) {
     auto addresses = io::resolve(host, port, deadline);
-    if (!addresses) last = addresses.error();
+    if (!addresses) last = {addresses.error(), false};
     for (std::size_t i = 0; addresses && i < addresses->size(); ++i) {
-      for (const Server as : {Server::WithPing, Server::WithoutPing}) {
-        // An address that swallows packets must not use up the time of the next one.
-        const Instant patience =
-            addresses->size() == 1 ? deadline : std::min(deadline, io::deadline_after(5s));
-        auto socket = io::ClientSocket::connect((*addresses)[i], patience);
-        if (!socket) {
-          last = socket.error();
-          answered = false;
-          break;
-        }
-        auto channel = greet(std::move(*socket), (*addresses)[i], as, deadline);
-        if (channel) return channel;
-        last = channel.error();
-        answered = true;
-        // Whatever speaks another language there will not learn this one by being asked again.
-        if (last.kind == ErrorKind::Protocol) break;
-      }
+      // An address that swallows packets must not use up the time of the next one.
+      const Instant connect_by =
+          addresses->size() == 1 ? deadline : std::min(deadline, io::deadline_after(5s));
+      auto channel = open_one((*addresses)[i], connect_by, deadline);
+      if (channel) return std::move(*channel);
+      last = channel.error();
     }
-    if (last.kind == ErrorKind::Protocol) break;
+    // Whatever speaks another language there will not learn this one by being asked again.
+    if (last.why.kind == ErrorKind::Protocol) break;
     // Everybody who waits for the same server comes back at another moment.
     const auto next = std::chrono::duration_cast<Duration>(pause * (0.5 + jitter.fraction()));
     if (io::now() + next >= deadline) break;
     std::this_thread::sleep_for(next);
     pause = std::min<Duration>(pause * 3 / 2, 1s);
   }
-  return fail(
-      last.kind == ErrorKind::Protocol ? ErrorKind::Protocol : ErrorKind::Timeout,
-      "cannot reach a store at " + target + ": " + last.message +
-          (answered ? ". Something listens there, but it is no store of PyTorch 2.2 or newer."
-                    : ". Is the store running, and is this its address?"));
+  const char* advice = "Is the store running, and is this its address?";
+  if (last.answered && last.why.kind == ErrorKind::Timeout)
+    advice = "Something listens there but does not answer: a store that is stuck, or no store.";
+  else if (last.answered)
+    advice = "Something listens there, but it is no store of PyTorch 2.2 or newer.";
+  return fail(last.why.kind == ErrorKind::Protocol ? ErrorKind::Protocol : ErrorKind::Timeout,
+              "cannot reach a store at " + io::join_host_port(host, port) + ": " +
+                  last.why.message + ". " + advice);
 }
 
 Result<Reply> StoreChannel::ask(std::string_view action, std::string_view key,
@@ -149,7 +160,7 @@ Result<void> StoreChannel::send(const Request& request, Instant deadline) {
   in_.consume(answered_);
   answered_ = 0;
   wire::append_request(out_, request);
-  auto sent = socket_.send(out_.view(), deadline);
+  auto sent = socket_->send(out_.view(), deadline);
   out_.clear();
   constexpr std::size_t kKeep = 64 * 1024;
   out_.release_if_empty(kKeep);
@@ -159,19 +170,16 @@ Result<void> StoreChannel::send(const Request& request, Instant deadline) {
 Result<Reply> StoreChannel::receive(wire::ReplyShape shape, std::size_t count, Instant deadline) {
   in_.consume(answered_);
   answered_ = 0;
-  for (std::size_t at_least = 0;;) {
-    if (in_.size() >= at_least) {
-      auto parsed = parser_.parse(shape, count, in_.view());
-      if (const auto* whole = std::get_if<wire::Whole<Reply>>(&parsed)) {
-        answered_ = whole->size;
-        return whole->message;
-      }
-      if (const auto* wrong = std::get_if<wire::Malformed>(&parsed))
-        return fail(ErrorKind::Protocol, wrong->reason);
-      at_least = std::get<wire::NeedMore>(parsed).at_least;
+  for (;;) {
+    auto parsed = parser_.parse(shape, count, in_.view(), progress_);
+    if (const auto* whole = std::get_if<wire::Whole<Reply>>(&parsed)) {
+      answered_ = whole->size;
+      return whole->message;
     }
+    if (const auto* wrong = std::get_if<wire::Malformed>(&parsed))
+      return fail(ErrorKind::Protocol, wrong->reason);
     constexpr std::size_t kRoom = 16 * 1024;
-    auto got = socket_.receive(in_.prepare(kRoom), deadline);
+    auto got = socket_->receive(in_.prepare(kRoom), deadline);
     if (!got) return tl::unexpected(got.error());
     in_.commit(*got);
   }
@@ -186,6 +194,8 @@ tl::unexpected<Error> StoreChannel::broken(std::string_view action, std::string_
     whole.message +=
         " (a store closes on a key over 8 KiB, a value over 8 MiB, an add to what is no "
         "number, an operation it does not know; or it has ended)";
+  // The server must not go on waiting for us, nor holding what we asked for.
+  socket_.reset();
   broken_ = Error{error.kind, "the store connection was lost earlier: " + whole.message};
   return tl::unexpected(whole);
 }

@@ -41,19 +41,27 @@ class StoreChannel {
 
   StoreChannel(io::ClientSocket socket, std::string address);
 
+  struct Failure {
+    Error why;
+    bool answered = false;  // Something took the connection, whatever it is.
+  };
+
+  static tl::expected<StoreChannel, Failure> open_one(const io::Address& address,
+                                                      Instant connect_by, Instant deadline);
   static Result<StoreChannel> greet(io::ClientSocket socket, const io::Address& address, Server as,
                                     Instant deadline);
   Result<void> send(const core::store::Request& request, Instant deadline);
   Result<core::store::Reply> receive(wire::ReplyShape shape, std::size_t count, Instant deadline);
   tl::unexpected<Error> broken(std::string_view action, std::string_view key, const Error& error);
 
-  io::ClientSocket socket_;
+  std::optional<io::ClientSocket> socket_;  // None once the channel is broken.
   std::string address_;
   Server server_ = Server::WithPing;
   std::optional<Error> broken_;
   ByteBuffer out_;
   ByteBuffer in_;
   std::size_t answered_ = 0;  // Bytes of in_ that the latest reply occupies.
+  wire::Progress progress_;
   wire::ReplyParser parser_;
 };
 

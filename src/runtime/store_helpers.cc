@@ -33,20 +33,6 @@ Result<std::string> check_in(Store& store, std::string_view prefix, std::int64_t
   return gate;
 }
 
-class TimeoutScope {
- public:
-  TimeoutScope(Store& store, Duration timeout) : store_(store), before_(store.timeout()) {
-    store_.set_timeout(timeout);
-  }
-  ~TimeoutScope() { store_.set_timeout(before_); }
-  TimeoutScope(const TimeoutScope&) = delete;
-  TimeoutScope& operator=(const TimeoutScope&) = delete;
-
- private:
-  Store& store_;
-  Duration before_;
-};
-
 // Rank 0 asks every other rank for its trace; after the first that is missing, the others are not
 // waited for any longer.
 Result<std::string> find_missing(Store& store, std::string_view prefix, std::int64_t world_size,
@@ -71,16 +57,16 @@ Result<std::string> find_missing(Store& store, std::string_view prefix, std::int
 }  // namespace
 
 Result<std::vector<std::string>> gather(Store& store, const Seat& seat, Duration limit) {
-  const TimeoutScope scope(store, limit);
   Store::Keys keys;
   for (std::int64_t rank = 0; rank < seat.world_size; ++rank)
     keys.push_back(name(seat.prefix, std::to_string(rank)));
+  if (auto all = store.wait(keys, limit); !all) return tl::unexpected(all.error());
   auto values = store.multi_get(keys);
   if (!values) return values;
   const auto gate = check_in(store, name(seat.prefix, kFinished), seat.world_size);
   if (!gate) return tl::unexpected(gate.error());
   if (seat.rank == 0) {
-    if (auto all = store.wait({*gate}); !all) return tl::unexpected(all.error());
+    if (auto all = store.wait({*gate}, limit); !all) return tl::unexpected(all.error());
   }
   return values;
 }
@@ -94,10 +80,9 @@ Result<std::vector<std::string>> synchronize(Store& store, const Seat& seat, std
 
 Result<void> barrier(Store& store, std::string_view prefix, std::int64_t world_size,
                      const BarrierOptions& options) {
-  const TimeoutScope scope(store, options.limit);
   const auto gate = check_in(store, prefix, world_size);
   if (!gate) return tl::unexpected(gate.error());
-  auto all = store.wait({*gate});
+  auto all = store.wait({*gate}, options.limit);
   if (all || all.error().kind != ErrorKind::Timeout || !options.rank) return all;
 
   const auto name_of =

@@ -70,11 +70,5 @@ TEST(StoreHelpers, BarrierBlamesRankZeroIfItIsTheOneWhoIsMissing) {
   EXPECT_THAT(done.error().message, HasSubstr("missing ranks: [0]"));
 }
 
-TEST(StoreHelpers, LeaveTheStoresTimeoutAsItWas) {
-  auto store = make_memory_store(7s);
-  EXPECT_FALSE(barrier(*store, "b", 2, {.limit = 1ms}));
-  EXPECT_EQ(store->timeout(), 7s);
-}
-
 }  // namespace
 }  // namespace regroup

@@ -5,6 +5,7 @@
 
 #include "io/clock.h"
 #include "io/connection.h"
+#include "runtime/limits.h"
 #include "runtime/log.h"
 #include "wire/store_protocol.h"
 
@@ -12,9 +13,6 @@ namespace regroup::runtime {
 namespace {
 
 using namespace core::store;
-
-// A client with so many bytes of answers unread is not read from until it has taken them.
-constexpr std::size_t kUnreadAnswers = 1024 * 1024;
 
 // Neither a port scanner nor a trouble that lasts may fill the log: so many lines in so long, none
 // twice in a row, and a count of the rest.
@@ -74,6 +72,8 @@ class Host final : public StoreHost {
   }
 
  private:
+  enum class Step { Next, NeedMore, Close };
+
   struct Client final : io::ConnectionOwner {
     Client(Host& h, ClientId i, std::shared_ptr<io::Connection> c)
         : host(h), id(i), connection(std::move(c)) {}
@@ -88,9 +88,9 @@ class Host final : public StoreHost {
     ClientId id;
     std::shared_ptr<io::Connection> connection;
     bool greeted = false;
-    bool answered = false;     // Has something to flush, and stands in Host::answered_.
-    std::size_t at_least = 0;  // The message at the front of its input is not shorter than this.
-    std::size_t seen = 0;      // Bytes of its input that have been counted.
+    bool answered = false;    // Has something to flush, and stands in Host::answered_.
+    wire::Progress progress;  // Of the message at the front of its input.
+    std::size_t seen = 0;     // Bytes of its input that have been counted.
   };
 
   void welcome(std::shared_ptr<io::Connection> connection) {
@@ -104,7 +104,10 @@ class Host final : public StoreHost {
     }
     const ClientId id{next_client_++};
     auto client = std::make_unique<Client>(*this, id, std::move(connection));
-    client->connection->start(*client);
+    if (!client->connection->start(*client)) {
+      complaints_.add("turned " + client->connection->peer() + " away: cannot watch its socket");
+      return;
+    }
     clients_.emplace(id, std::move(client));
   }
 
@@ -113,21 +116,30 @@ class Host final : public StoreHost {
     gone_.clear();
     auto& input = client.connection->input();
     counters_.bytes_in += input.size() - client.seen;
-    bool good = true;
-    for (bool full = true; good && full;) {
-      full = false;
-      while (good && !full && !input.empty() && input.size() >= client.at_least) {
-        full = client.connection->output().size() > kUnreadAnswers;
-        if (!full) good = client.greeted ? serve_request(client) : serve_greeting(client);
-      }
+    Step step = Step::Next;
+    while (step == Step::Next) {
+      step = take_requests(client);
       flush_answers();
-      if (full && client.connection->output().size() > kUnreadAnswers) {
+      if (step == Step::Next && has_unread_answers(client)) {
         client.connection->pause_reading();
         break;
       }
     }
     client.seen = input.size();
-    if (!good) drop(client);
+    if (step == Step::Close) drop(client);
+  }
+
+  // As many as there are, or as its answers leave room for.
+  Step take_requests(Client& client) {
+    while (!has_unread_answers(client)) {
+      const Step step = client.greeted ? serve_request(client) : serve_greeting(client);
+      if (step != Step::Next) return step;
+    }
+    return Step::Next;
+  }
+
+  static bool has_unread_answers(const Client& client) {
+    return client.connection->output().size() > kUnreadAnswers;
   }
 
   void flush_answers() {
@@ -138,43 +150,39 @@ class Host final : public StoreHost {
     answered_.clear();
   }
 
-  bool serve_greeting(Client& client) {
+  Step serve_greeting(Client& client) {
     auto parsed = wire::parse_greeting(client.connection->input().view());
     if (const auto* whole = std::get_if<wire::Whole<wire::Greeting>>(&parsed)) {
       client.connection->input().consume(whole->size);
       client.greeted = true;
-      return true;
+      return Step::Next;
     }
-    return wait_for_more(client, parsed);
+    return wait_or_close(client, parsed);
   }
 
-  bool serve_request(Client& client) {
-    auto parsed = parser_.parse(client.connection->input().view());
+  Step serve_request(Client& client) {
+    auto parsed = parser_.parse(client.connection->input().view(), client.progress);
     const auto* whole = std::get_if<wire::Whole<Request>>(&parsed);
-    if (whole == nullptr) return wait_for_more(client, parsed);
+    if (whole == nullptr) return wait_or_close(client, parsed);
     ++counters_.requests[whole->message.index()];
     effects_.clear();
     const auto done = keyspace_.apply(client.id, whole->message, effects_);
     // Encoded before the input is consumed: answers may point into it.
     for (const Effect& effect : effects_) answer(client, effect);
     client.connection->input().consume(whole->size);
-    client.at_least = 0;
-    if (done) return true;
+    if (done) return Step::Next;
     ++counters_.refused;
     complaints_.add("closed " + client.connection->peer() + ": " + done.error().message);
-    return false;
+    return Step::Close;
   }
 
   template <class Parsed>
-  bool wait_for_more(Client& client, const Parsed& parsed) {
-    if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
-      client.at_least = more->at_least;
-      return true;
-    }
+  Step wait_or_close(Client& client, const Parsed& parsed) {
+    if (std::holds_alternative<wire::NeedMore>(parsed)) return Step::NeedMore;
     ++counters_.malformed;
     complaints_.add("closed " + client.connection->peer() + ": " +
                     std::get<wire::Malformed>(parsed).reason);
-    return false;
+    return Step::Close;
   }
 
   void answer(Client& asking, const Effect& effect) {

@@ -17,6 +17,7 @@
 #include "core/store/keyspace.h"
 #include "io/loop.h"
 #include "regroup/result.h"
+#include "runtime/limits.h"
 
 namespace regroup::runtime {
 
@@ -27,8 +28,7 @@ struct StoreHostOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   core::store::Limits limits = {};
-  // One more is accepted and closed at once, which its client sees as a lost connection.
-  std::size_t clients = 100'000;
+  std::size_t clients = kClients;
 };
 
 struct StoreCounters {

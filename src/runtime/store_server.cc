@@ -1,4 +1,5 @@
 // The public store server: a host, its loop, and the thread they live on.
+#include <system_error>
 #include <thread>
 
 #include "io/loop.h"
@@ -11,22 +12,30 @@ namespace {
 class ThreadedServer final : public StoreServer {
  public:
   ~ThreadedServer() override {
-    loop_.stop();
-    if (thread_.joinable()) thread_.join();
+    if (!thread_.joinable()) return;
+    loop_->stop();
+    thread_.join();
   }
 
   Result<void> start(const StoreServerOptions& options) {
-    auto host = runtime::StoreHost::open(loop_, {.host = options.host, .port = options.port});
+    auto loop = io::Loop::open({.linger = runtime::kStoreLinger});
+    if (!loop) return tl::unexpected(loop.error());
+    loop_ = std::move(*loop);
+    auto host = runtime::StoreHost::open(*loop_, {.host = options.host, .port = options.port});
     if (!host) return tl::unexpected(host.error());
     host_ = std::move(*host);
-    thread_ = std::thread([this] { loop_.run(); });
+    try {
+      thread_ = std::thread([this] { loop_->run(); });
+    } catch (const std::system_error& error) {
+      return fail(ErrorKind::Io, std::string("no thread for a store server: ") + error.what());
+    }
     return {};
   }
 
   std::uint16_t port() const override { return host_->port(); }
 
  private:
-  io::Loop loop_{{.linger = runtime::kStoreLinger}};
+  std::unique_ptr<io::Loop> loop_;
   std::unique_ptr<runtime::StoreHost> host_;
   std::thread thread_;
 };

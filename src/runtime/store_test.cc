@@ -197,6 +197,29 @@ TEST(TcpStore, SaysWhatHappenedWhenTheServerHangsUp) {
   EXPECT_EQ((*again)->get("text"), "abc");
 }
 
+TEST(TcpStore, TakesWhatComesAtTheLastMomentAndStaysGood) {
+  auto server = StoreServer::start({});
+  auto store = connect_tcp_store({.host = "127.0.0.1", .port = (*server)->port()});
+  EXPECT_TRUE((*store)->queue_push("q", "element"));
+  (*store)->set_timeout(Duration{});  // Over before it begins; but the element is there.
+  const auto popped = (*store)->queue_pop("q");
+  (*store)->set_timeout(30s);
+  if (popped)
+    EXPECT_EQ((*store)->queue_len("q"), 0);
+  else
+    EXPECT_EQ((*store)->queue_len("q"), 1);  // Not lost, whatever the clock said.
+}
+
+TEST(TcpStore, CanBeClonedWhileItWaits) {
+  auto server = StoreServer::start({});
+  auto store = *connect_tcp_store({.host = "127.0.0.1", .port = (*server)->port()});
+  std::thread waiter([&] { EXPECT_EQ(store->get("k"), "v"); });
+  store->set_timeout(20s);
+  EXPECT_EQ(store->timeout(), 20s);
+  EXPECT_TRUE((*store->clone())->set("k", "v"));  // Else the waiter would wait for ever.
+  waiter.join();
+}
+
 TEST(TcpStore, SaysWhereItLookedForAServer) {
   std::uint16_t port = 0;
   {
@@ -269,6 +292,19 @@ TEST_F(FileStoreTest, LivesOnAfterAWriterDiedInTheMiddle) {
   EXPECT_TRUE(store->set("b", "2"));  // Cuts the torn record off.
   auto fresh = *open_file_store({.path = path});
   EXPECT_THAT(*fresh->multi_get({"a", "b"}), ElementsAre("1", "2"));
+}
+
+TEST_F(FileStoreTest, NoticesThatAnotherRunHasBegunInAFileOfTheSameName) {
+  auto old = *open_file_store({.path = path});
+  EXPECT_TRUE(old->set("a", "of the old run"));
+  std::filesystem::remove(path);
+  auto fresh = *open_file_store({.path = path});
+  EXPECT_TRUE(fresh->set("first", std::string(500, 'x')));
+  EXPECT_TRUE(old->set("b", "1"));
+  old.reset();
+  EXPECT_EQ(fresh->get("first"), std::string(500, 'x'));
+  EXPECT_EQ(fresh->get("b"), "1");
+  EXPECT_EQ(fresh->check({"a"}), false);
 }
 
 TEST_F(FileStoreTest, SaysWhichFileItCannotUse) {

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -21,6 +22,13 @@ using runtime::StoreChannel;
 
 // PyTorch's worker-count key: it alone has no slash in front.
 constexpr std::string_view kWorkerCount = "init/";
+
+// What was waited for may come at the last moment; taking it then is no time to give up, which
+// would lose the connection, and an element of a queue with it.
+Instant after_wait(Instant deadline) {
+  constexpr Duration kGrace = 10s;
+  return std::max(deadline, io::deadline_after(kGrace));
+}
 
 std::string on_wire(std::string_view key) { return "/" + std::string(key); }
 
@@ -103,8 +111,8 @@ class TcpStore final : public Store {
     for (;;) {
       if (auto there = wait_locked("queue_pop", wire, deadline); !there)
         return tl::unexpected(there.error());
-      auto popped = ask_locked<std::optional<std::string>>("queue_pop", key,
-                                                           QueuePop{wire.views()[0]}, deadline);
+      auto popped = ask_locked<std::optional<std::string>>(
+          "queue_pop", key, QueuePop{wire.views()[0]}, after_wait(deadline));
       if (!popped) return tl::unexpected(popped.error());
       if (*popped) return std::move(**popped);
       // Another consumer was faster. Wait again.
@@ -143,14 +151,8 @@ class TcpStore final : public Store {
     return connect_tcp_store(options);
   }
 
-  Duration timeout() const override {
-    const std::lock_guard lock(mutex_);
-    return timeout_;
-  }
-  void set_timeout(Duration timeout) override {
-    const std::lock_guard lock(mutex_);
-    timeout_ = timeout;
-  }
+  Duration timeout() const override { return timeout_; }
+  void set_timeout(Duration timeout) override { timeout_ = timeout; }
 
   // Says that one more worker is there; returns how many there are.
   Result<std::int64_t> announce() {
@@ -236,15 +238,16 @@ class TcpStore final : public Store {
       return tl::unexpected(there.error());
     if (keys.size() != 1)
       return ask_locked<std::vector<std::string>>(action, wire.name(), MultiGet{wire.views()},
-                                                  deadline);
-    auto value = ask_locked<std::string>(action, wire.name(), Get{wire.views()[0]}, deadline);
+                                                  after_wait(deadline));
+    auto value =
+        ask_locked<std::string>(action, wire.name(), Get{wire.views()[0]}, after_wait(deadline));
     if (!value) return tl::unexpected(value.error());
     return std::vector<std::string>{std::move(*value)};
   }
 
   const TcpStoreOptions options_;
-  mutable std::mutex mutex_;  // Over all that follows.
-  Duration timeout_;
+  std::atomic<Duration> timeout_;  // Not under the lock, which a waiting call holds.
+  std::mutex mutex_;
   StoreChannel channel_;
 };
 

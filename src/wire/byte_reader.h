@@ -4,7 +4,6 @@
 // once, at the end, at what went wrong first.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +15,9 @@ namespace regroup::wire {
 
 class ByteReader {
  public:
-  explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
+  // `most`: how long a whole message may be. It is judged by what the fields announce, so a message
+  // that is too long is refused in the same place whether it is there already or not.
+  ByteReader(std::string_view bytes, std::size_t most) : bytes_(bytes), most_(most) {}
 
   template <class T>
   T number() {
@@ -28,11 +29,12 @@ class ByteReader {
 
   std::string_view bytes(std::size_t size) {
     if (failed_) return {};
-    // What is still to come is asked for too, before anything behind this is looked at. Else the
-    // same bytes would be judged differently when they come in one piece and when they come in two.
-    const std::size_t wanted = size + still_to_come_;
-    if (bytes_.size() - position_ < wanted) {
-      at_least_ = position_ + wanted;
+    if (size > most_ - position_) {
+      refuse("a message of more than " + std::to_string(most_) + " bytes");
+      return {};
+    }
+    if (bytes_.size() - position_ < size) {
+      at_least_ = position_ + size;
       failed_ = true;
       return {};
     }
@@ -53,20 +55,6 @@ class ByteReader {
     return bytes(length);
   }
 
-  // A u64 count of things that take at least `each` bytes.
-  std::size_t count(std::size_t limit, std::size_t each, const char* what) {
-    const auto n = number<std::uint64_t>();
-    if (!ok()) return 0;
-    if (n > limit) {
-      refuse(std::to_string(n) + " " + what + "; the limit is " + std::to_string(limit));
-      return 0;
-    }
-    still_to_come_ = n * each;
-    return n;
-  }
-  // One of the counted things begins.
-  void counted(std::size_t each) { still_to_come_ -= each; }
-
   void refuse(std::string reason) {
     if (ok()) reason_ = std::move(reason);
     failed_ = true;
@@ -81,8 +69,8 @@ class ByteReader {
 
  private:
   std::string_view bytes_;
+  std::size_t most_;
   std::size_t position_ = 0;
-  std::size_t still_to_come_ = 0;
   std::size_t at_least_ = 0;
   bool failed_ = false;
   std::string reason_;

@@ -21,7 +21,7 @@ void append_text(ByteBuffer& out, std::string_view prefix, std::string_view text
 }  // namespace
 
 std::optional<FileRecord> parse_file_record(std::string_view bytes) {
-  ByteReader reader(bytes);
+  ByteReader reader(bytes, SIZE_MAX);
   const std::string_view key = reader.bytes(reader.number<std::uint32_t>());
   const std::string_view value = reader.bytes(reader.number<std::uint32_t>());
   if (!reader.ok()) return std::nullopt;

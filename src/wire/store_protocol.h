@@ -17,20 +17,9 @@
 #include "base/byte_buffer.h"
 #include "core/store/limits.h"
 #include "core/store/messages.h"
+#include "wire/text_list.h"
 
 namespace regroup::wire {
-
-// Not a whole message yet. It is useless to try again with fewer bytes than `at_least`, counted
-// from the start of the message; knowing this keeps a long message in small pieces from being
-// parsed from the start at every piece.
-struct NeedMore {
-  std::size_t at_least = 0;
-};
-
-// The connection cannot go on: nobody knows where the next message would start.
-struct Malformed {
-  std::string reason;
-};
 
 template <class Message>
 struct Whole {
@@ -52,7 +41,10 @@ using ParsedRequest = std::variant<Whole<core::store::Request>, NeedMore, Malfor
 class RequestParser {
  public:
   explicit RequestParser(const core::store::Limits& limits) : limits_(limits) {}
-  ParsedRequest parse(std::string_view bytes);
+
+  // `progress` belongs to the connection, and remembers what was understood of the message at the
+  // front of `bytes`.
+  ParsedRequest parse(std::string_view bytes, Progress& progress);
 
  private:
   core::store::Limits limits_;
@@ -78,8 +70,10 @@ class ReplyParser {
   // `most_bytes`: a server that announces a longer answer is not believed.
   explicit ReplyParser(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // `count`: how many values were asked for; used for ReplyShape::Values alone.
-  ParsedReply parse(ReplyShape shape, std::size_t count, std::string_view bytes);
+  // `count`: how many values were asked for; used for ReplyShape::Values alone. `progress` as
+  // above.
+  ParsedReply parse(ReplyShape shape, std::size_t count, std::string_view bytes,
+                    Progress& progress);
 
  private:
   std::size_t most_bytes_;

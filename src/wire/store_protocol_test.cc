@@ -34,7 +34,7 @@ class Conversation {
     input_.append(bytes);
     ByteBuffer answers;
     while (!closed) {
-      auto parsed = parser_.parse(input_.view());
+      auto parsed = parser_.parse(input_.view(), progress_);
       if (auto* wrong = std::get_if<Malformed>(&parsed)) {
         closed = true;
         reason = wrong->reason;
@@ -55,6 +55,7 @@ class Conversation {
  private:
   RequestParser parser_{Limits{}};
   Keyspace keyspace_;
+  Progress progress_;
   ByteBuffer input_;
 };
 
@@ -123,7 +124,8 @@ TEST(StoreProtocol, WritesTheRequestsThatItParses) {
     std::string_view rest = bytes;
     ByteBuffer written;
     while (!rest.empty()) {
-      auto parsed = parser.parse(rest);
+      Progress progress;
+      auto parsed = parser.parse(rest, progress);
       const auto& whole = std::get<Whole<Request>>(parsed);
       append_request(written, whole.message);
       rest.remove_prefix(whole.size);
@@ -155,12 +157,14 @@ TEST(StoreProtocol, ReadsTheRepliesThatItWrites) {
     append_reply(bytes, reply);
     ReplyParser parser(1 << 20);
     for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
-      const auto parsed = parser.parse(shape, std::size(texts), bytes.view().substr(0, cut));
+      Progress fresh;
+      const auto parsed = parser.parse(shape, std::size(texts), bytes.view().substr(0, cut), fresh);
       ASSERT_TRUE(std::holds_alternative<NeedMore>(parsed)) << cut;
       EXPECT_GT(std::get<NeedMore>(parsed).at_least, cut);
       EXPECT_LE(std::get<NeedMore>(parsed).at_least, bytes.size());
     }
-    const auto parsed = parser.parse(shape, std::size(texts), bytes.view());
+    Progress fresh;
+    const auto parsed = parser.parse(shape, std::size(texts), bytes.view(), fresh);
     const auto& whole = std::get<Whole<Reply>>(parsed);
     EXPECT_EQ(whole.size, bytes.size());
     ByteBuffer again;
@@ -195,7 +199,8 @@ TEST(StoreProtocol, TellsHowMuchIsMissing) {
   RequestParser parser{Limits{}};
   const auto at_least = [&](std::string_view hex) {
     const std::string bytes = from_hex(hex);
-    return std::get<NeedMore>(parser.parse(bytes)).at_least;
+    Progress fresh;
+    return std::get<NeedMore>(parser.parse(bytes, fresh)).at_least;
   };
   EXPECT_EQ(at_least(""), 1u);
   EXPECT_EQ(at_least("03"), 9u);
@@ -204,12 +209,40 @@ TEST(StoreProtocol, TellsHowMuchIsMissing) {
   EXPECT_EQ(at_least("0b 0200000000000000"), 9u + 2 * 16);
 }
 
+TEST(StoreProtocol, LooksAtALongListOnceHoweverSlowlyItComes) {
+  constexpr std::uint64_t kKeys = 100'000;
+  ByteBuffer bytes;
+  bytes.append_u8(6);
+  bytes.append_u64(kKeys);
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    bytes.append_u64(1);
+    bytes.append("k");
+  }
+  RequestParser parser{Limits{}};
+  Progress progress;
+  for (std::size_t size = 1; size < bytes.size(); ++size) {
+    const std::size_t before = progress.items;
+    const auto parsed = parser.parse(bytes.view().substr(0, size), progress);
+    ASSERT_TRUE(std::holds_alternative<NeedMore>(parsed));
+    ASSERT_GE(progress.items, before);
+  }
+  EXPECT_EQ(progress.items, kKeys - 1);
+  EXPECT_TRUE(std::holds_alternative<Whole<Request>>(parser.parse(bytes.view(), progress)));
+  EXPECT_EQ(progress.items, 0u);  // Ready for the next message.
+}
+
 TEST(StoreProtocol, RefusesARequestThatWouldFillTheMemory) {
   Limits limits;
   limits.request_bytes = 1000;
   RequestParser parser{limits};
   const std::string bytes = from_hex("01 0100000000000000 6b e803000000000000");
-  EXPECT_THAT(std::get<Malformed>(parser.parse(bytes)).reason, HasSubstr("more than 1000 bytes"));
+  Progress fresh;
+  EXPECT_THAT(std::get<Malformed>(parser.parse(bytes, fresh)).reason,
+              HasSubstr("more than 1000 bytes"));
+  // Also when it is all there.
+  const std::string whole = bytes + std::string(1000, 'v');
+  fresh = {};
+  EXPECT_TRUE(std::holds_alternative<Malformed>(parser.parse(whole, fresh)));
 }
 
 TEST(StoreProtocol, KnowsItsClientsByTheirGreeting) {
@@ -233,13 +266,17 @@ TEST(StoreProtocol, NamesStrangers) {
 }
 
 TEST(StoreProtocol, DoesNotBelieveAServerThatPromisesTooMuch) {
-  ReplyParser parser(1000);
+  const auto is_malformed = [](ReplyShape shape, std::string_view bytes) {
+    ReplyParser parser(1000);
+    Progress fresh;
+    return std::holds_alternative<Malformed>(parser.parse(shape, 0, bytes, fresh));
+  };
   const std::string huge = from_hex("ffffffffffffff7f");
-  EXPECT_TRUE(std::holds_alternative<Malformed>(parser.parse(ReplyShape::Value, 0, huge)));
-  EXPECT_TRUE(std::holds_alternative<Malformed>(parser.parse(ReplyShape::KeyList, 0, huge)));
-  EXPECT_TRUE(std::holds_alternative<Malformed>(parser.parse(ReplyShape::WaitEnded, 0, "\x02")));
+  EXPECT_TRUE(is_malformed(ReplyShape::Value, huge));
+  EXPECT_TRUE(is_malformed(ReplyShape::KeyList, huge));
+  EXPECT_TRUE(is_malformed(ReplyShape::WaitEnded, "\x02"));
   const std::string negative = from_hex("ffffffffffffffff");
-  EXPECT_TRUE(std::holds_alternative<Malformed>(parser.parse(ReplyShape::Popped, 0, negative)));
+  EXPECT_TRUE(is_malformed(ReplyShape::Popped, negative));
 }
 
 }  // namespace

@@ -68,8 +68,23 @@ void append_reply(ByteBuffer& out, const Reply& reply) { std::visit(Writer{out},
 
 ReplyShape reply_shape(const Request& request) { return std::visit(Shape{}, request); }
 
-ParsedReply ReplyParser::parse(ReplyShape shape, std::size_t count, std::string_view bytes) {
-  ByteReader reader(bytes);
+ParsedReply ReplyParser::parse(ReplyShape shape, std::size_t count, std::string_view bytes,
+                               Progress& progress) {
+  if (bytes.size() < progress.at_least) return NeedMore{progress.at_least};
+  ByteReader reader(bytes, most_bytes_);
+  if (shape == ReplyShape::KeyList || shape == ReplyShape::Values) {
+    if (shape == ReplyShape::KeyList) count = reader.number<std::uint64_t>();
+    if (!reader.ok()) return NeedMore{progress.at_least = reader.at_least()};
+    if (count > most_bytes_) return Malformed{"a list of " + std::to_string(count) + " strings"};
+    const TextList list{.start = reader.position(),
+                        .count = count,
+                        .even_limit = most_bytes_,
+                        .odd_limit = most_bytes_,
+                        .most = most_bytes_};
+    if (auto unfinished = measure(list, bytes, progress))
+      return std::visit([](auto& why) -> ParsedReply { return std::move(why); }, *unfinished);
+  }
+
   const auto text = [&] { return reader.text(most_bytes_, "an answer"); };
   // One byte that is 0 or 1; everything else means that the two sides have lost each other.
   const auto flag = [&](const char* what) {
@@ -106,26 +121,17 @@ ParsedReply ReplyParser::parse(ReplyShape shape, std::size_t count, std::string_
         if (length > 0) return Popped{length, text()};
         return Popped{};
       }
-      case ReplyShape::KeyList: {
-        constexpr std::size_t kLength = sizeof(std::uint64_t);
-        const std::size_t n = reader.count(most_bytes_ / kLength, kLength, "keys listed");
-        views_.clear();
-        for (std::size_t i = 0; i < n && reader.ok(); ++i) {
-          reader.counted(kLength);
-          views_.push_back(text());
-        }
-        return KeyList{views_};
-      }
+      case ReplyShape::KeyList:
+        return KeyList{texts(count)};
     }
     reader.refuse("an unknown kind of answer");
     return Values{};
   }();
 
-  if (reader.ok()) return Whole<Reply>{reply, reader.position()};
   if (reader.refused()) return Malformed{reader.take_reason()};
-  if (reader.at_least() > most_bytes_)
-    return Malformed{"an answer of more than " + std::to_string(most_bytes_) + " bytes"};
-  return NeedMore{reader.at_least()};
+  if (!reader.ok()) return NeedMore{progress.at_least = reader.at_least()};
+  progress = {};
+  return Whole<Reply>{reply, reader.position()};
 }
 
 }  // namespace regroup::wire

@@ -17,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
 
   wire::ReplyParser parser(4096);
-  const auto parsed = parser.parse(shape, count, bytes);
+  wire::Progress fresh;
+  const auto parsed = parser.parse(shape, count, bytes, fresh);
   if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) CHECK(more->at_least > bytes.size());
   const auto* whole = std::get_if<wire::Whole<core::store::Reply>>(&parsed);
   if (whole == nullptr) return 0;
@@ -27,8 +28,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (shape != wire::ReplyShape::None) wire::append_reply(again, whole->message);
   CHECK(again.view() == bytes.substr(0, whole->size));
   wire::ReplyParser other(4096);
+  wire::Progress progress;
   for (std::size_t cut = 0; cut < whole->size; ++cut) {
-    const auto part = other.parse(shape, count, bytes.substr(0, cut));
+    const auto part = other.parse(shape, count, bytes.substr(0, cut), progress);
     CHECK(std::holds_alternative<wire::NeedMore>(part));
     CHECK(std::get<wire::NeedMore>(part).at_least <= whole->size);
   }

@@ -10,7 +10,19 @@ namespace {
 
 using namespace core::store;
 
-constexpr std::size_t kLength = sizeof(std::uint64_t);  // In front of every string.
+// Requests that hold a counted list: of keys, or of keys and values. 0 for the others.
+std::size_t texts_per_item(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::Check:
+    case Opcode::Wait:
+    case Opcode::MultiGet:
+      return 1;
+    case Opcode::MultiSet:
+      return 2;
+    default:  // Also what is no opcode at all.
+      return 0;
+  }
+}
 
 // A stranger is told from an old client by what he says first, so that the log can name him.
 std::string describe_stranger(std::string_view bytes) {
@@ -107,29 +119,38 @@ ParsedGreeting parse_greeting(std::string_view bytes) {
   return Whole<Greeting>{{}, kGreeting.size()};
 }
 
-ParsedRequest RequestParser::parse(std::string_view bytes) {
+ParsedRequest RequestParser::parse(std::string_view bytes, Progress& progress) {
   if (bytes.empty()) return NeedMore{1};
-  ByteReader reader(bytes);
+  if (bytes.size() < progress.at_least) return NeedMore{progress.at_least};
+  ByteReader reader(bytes, limits_.request_bytes);
   const auto opcode = static_cast<Opcode>(reader.number<std::uint8_t>());
+  std::uint64_t count = 0;
+  if (const std::size_t per_item = texts_per_item(opcode); per_item != 0) {
+    count = reader.number<std::uint64_t>();
+    if (count > limits_.keys_per_request)
+      return Malformed{std::to_string(count) + " keys in one request; the limit is " +
+                       std::to_string(limits_.keys_per_request)};
+    if (!reader.ok()) return NeedMore{progress.at_least = reader.at_least()};
+    const TextList list{.start = reader.position(),
+                        .count = count * per_item,
+                        .even_limit = limits_.key_bytes,
+                        .odd_limit = per_item == 1 ? limits_.key_bytes : limits_.value_bytes,
+                        .most = limits_.request_bytes};
+    if (auto unfinished = measure(list, bytes, progress))
+      return std::visit([](auto& why) -> ParsedRequest { return std::move(why); }, *unfinished);
+  }
+
   const auto key = [&] { return reader.text(limits_.key_bytes, "a key"); };
   const auto value = [&] { return reader.text(limits_.value_bytes, "a value"); };
   const auto keys = [&]() -> KeyViews {
     keys_.clear();
-    const std::size_t n = reader.count(limits_.keys_per_request, kLength, "keys in one request");
-    for (std::size_t i = 0; i < n && reader.ok(); ++i) {
-      reader.counted(kLength);
-      keys_.push_back(key());
-    }
+    for (std::size_t i = 0; i < count; ++i) keys_.push_back(key());
     return keys_;
   };
   const auto entries = [&]() -> std::span<const Entry> {
     entries_.clear();
-    const std::size_t n =
-        reader.count(limits_.keys_per_request, 2 * kLength, "keys in one request");
-    for (std::size_t i = 0; i < n && reader.ok(); ++i) {
-      reader.counted(kLength);
+    for (std::size_t i = 0; i < count; ++i) {
       const std::string_view k = key();
-      reader.counted(kLength);
       entries_.push_back({k, value()});
     }
     return entries_;
@@ -182,11 +203,10 @@ ParsedRequest RequestParser::parse(std::string_view bytes) {
     return Ping{};
   }();
 
-  if (reader.ok()) return Whole<Request>{request, reader.position()};
   if (reader.refused()) return Malformed{reader.take_reason()};
-  if (reader.at_least() > limits_.request_bytes)
-    return Malformed{"a request of more than " + std::to_string(limits_.request_bytes) + " bytes"};
-  return NeedMore{reader.at_least()};
+  if (!reader.ok()) return NeedMore{progress.at_least = reader.at_least()};
+  progress = {};
+  return Whole<Request>{request, reader.position()};
 }
 
 void append_greeting(ByteBuffer& out) { out.append(kGreeting); }

@@ -34,7 +34,7 @@ class Server {
   // Three clients take turns by request, so that waits of one are ended by another.
   void hear(std::string_view bytes) {
     input_.append(bytes);
-    while (!closed_ && input_.size() >= at_least_) {
+    while (!closed_) {
       if (greeted_ ? !serve_request() : !serve_greeting()) return;
     }
   }
@@ -66,7 +66,6 @@ class Server {
   bool wait_for_more(const Parsed& parsed) {
     if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
       CHECK(more->at_least > input_.size());
-      at_least_ = more->at_least;
     } else {
       closed_ = true;
     }
@@ -80,16 +79,15 @@ class Server {
     if (whole == nullptr) return wait_for_more(parsed);
     input_.consume(whole->size);
     greeted_ = true;
-    at_least_ = 0;
     return true;
   }
 
   bool serve_request() {
-    auto parsed = parser_.parse(input_.view());
+    const std::size_t promised = progress_.at_least;
+    auto parsed = parser_.parse(input_.view(), progress_);
     const auto* whole = std::get_if<wire::Whole<Request>>(&parsed);
     if (whole == nullptr) return wait_for_more(parsed);
-    CHECK(whole->size >= at_least_ && whole->size <= kSmall.request_bytes);
-    at_least_ = 0;
+    CHECK(whole->size >= promised && whole->size <= kSmall.request_bytes);
     ByteBuffer again;
     wire::append_request(again, whole->message);
     CHECK(again.view() == input_.view().substr(0, whole->size));
@@ -123,7 +121,7 @@ class Server {
   ByteBuffer answers_;
   std::set<std::string> keys_;
   std::set<std::string> queues_;
-  std::size_t at_least_ = 0;
+  wire::Progress progress_;
   std::uint64_t served_ = 0;
   bool greeted_ = false;
   bool closed_ = false;

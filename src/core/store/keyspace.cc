@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/check.h"
+#include "base/text.h"
 #include "core/store/number.h"
 
 namespace regroup::core::store {
@@ -22,11 +22,11 @@ class DecimalText {
 };
 
 constexpr std::size_t cost_of(std::string_view key, std::size_t value_bytes) {
-  return kEntryOverhead + key.size() + value_bytes;
+  return kKeyOverhead + key.size() + value_bytes;
 }
-
-bool in_namespace(std::string_view key, std::string_view name) {
-  return key.size() > name.size() && key[name.size()] == '/' && key.starts_with(name);
+constexpr std::size_t cost_of_queue(std::string_view key) { return kQueueOverhead + key.size(); }
+constexpr std::size_t cost_of_element(std::string_view value) {
+  return kElementOverhead + value.size();
 }
 
 }  // namespace
@@ -50,7 +50,9 @@ Result<void> Keyspace::on(ClientId client, const CompareSet& request, Effects& e
   const auto present = values_.find(request.key);
   const bool missing = present == values_.end();
   if (missing ? !request.expected.empty() : present->second != request.expected) {
-    effects.push_back({client, Value{missing ? request.expected : present->second}});
+    const std::string_view answer = missing ? request.expected : present->second;
+    if (auto room = admit_answer(answer.size()); !room) return room;
+    effects.push_back({client, Value{answer}});
     return {};
   }
   if (auto room = admit_value(request.key, request.desired.size()); !room) return room;
@@ -62,8 +64,9 @@ Result<void> Keyspace::on(ClientId client, const CompareSet& request, Effects& e
 
 Result<void> Keyspace::on(ClientId client, const Get& request, Effects& effects) {
   const auto present = values_.find(request.key);
-  effects.push_back(
-      {client, Value{present == values_.end() ? std::string_view{} : present->second}});
+  const std::string_view value = present == values_.end() ? std::string_view{} : present->second;
+  if (auto room = admit_answer(value.size()); !room) return room;
+  effects.push_back({client, Value{value}});
   return {};
 }
 
@@ -86,18 +89,18 @@ Result<void> Keyspace::on(ClientId client, const Check& request, Effects& effect
 
 Result<void> Keyspace::on(ClientId client, const Wait& request, Effects& effects) {
   std::size_t cost = 0;
-  reply_views_.clear();
+  views_.clear();
   for (const std::string_view key : request.keys) {
     if (exists(key)) continue;
-    reply_views_.push_back(key);
-    cost += cost_of(key, key.size());
+    views_.push_back(key);
+    cost += WaitTable::cost_of(key);
   }
-  if (reply_views_.empty()) {
+  if (views_.empty()) {
     effects.push_back({client, WaitEnded{WaitEnd::Arrived}});
     return {};
   }
   if (auto room = admit(cost, 0); !room) return room;
-  begin_wait(client, reply_views_, request.deadline);
+  waits_.begin(client, views_, request.deadline);
   return {};
 }
 
@@ -130,38 +133,31 @@ Result<void> Keyspace::on(ClientId, const Append& request, Effects& effects) {
   present->second.append(request.value);
   bytes_ += request.value.size();
   tell_watchers(request.key, Change::Updated, effects);
-  arrive(request.key, effects);
+  waits_.arrive(request.key, effects);
   return {};
 }
 
 Result<void> Keyspace::on(ClientId client, const MultiGet& request, Effects& effects) {
-  // One large value asked for a hundred thousand times would be an answer of a terabyte.
   std::size_t size = 0;
-  reply_views_.clear();
+  views_.clear();
   for (const std::string_view key : request.keys) {
     const auto present = values_.find(key);
-    reply_views_.push_back(present == values_.end() ? std::string_view{} : present->second);
-    size += sizeof(std::uint64_t) + reply_views_.back().size();
-    if (size > limits_.reply_bytes)
-      return fail(ErrorKind::Refused, "multi_get of " + std::to_string(request.keys.size()) +
-                                          " keys: the answer exceeds the limit of " +
-                                          std::to_string(limits_.reply_bytes) + " bytes");
+    views_.push_back(present == values_.end() ? std::string_view{} : present->second);
+    size += sizeof(std::uint64_t) + views_.back().size();
   }
-  effects.push_back({client, Values{reply_views_}});
+  if (auto room = admit_answer(size); !room) return room;
+  effects.push_back({client, Values{views_}});
   return {};
 }
 
 Result<void> Keyspace::on(ClientId, const MultiSet& request, Effects& effects) {
-  // An upper bound: keys that are there already, or twice in the request, cost less in the end.
-  std::size_t cost = 0;
-  for (const Entry& entry : request.entries) cost += cost_of(entry.key, entry.value.size());
-  if (auto room = admit(cost, request.entries.size()); !room) return room;
+  if (auto room = admit_entries(request.entries); !room) return room;
   for (const Entry& entry : request.entries) store(entry.key, entry.value, effects);
   return {};
 }
 
 Result<void> Keyspace::on(ClientId client, const CancelWait&, Effects& effects) {
-  end_wait(client);
+  waits_.end(client);
   effects.push_back({client, WaitEnded{WaitEnd::Cancelled}});
   return {};
 }
@@ -170,12 +166,12 @@ Result<void> Keyspace::on(ClientId, const QueuePush& request, Effects& effects) 
   const auto queue = queues_.find(request.key);
   const bool created = queue == queues_.end();
   const std::size_t cost =
-      cost_of({}, request.value.size()) + (created ? cost_of(request.key, 0) : 0);
+      cost_of_element(request.value) + (created ? cost_of_queue(request.key) : 0);
   if (auto room = admit(cost, created ? 1 : 0); !room) return room;
   auto& elements = created ? queues_[std::string(request.key)] : queue->second;
   elements.emplace_back(request.value);
   bytes_ += cost;
-  arrive_first(request.key, effects);
+  waits_.arrive_for_one(request.key, effects);
   return {};
 }
 
@@ -189,9 +185,9 @@ Result<void> Keyspace::on(ClientId client, const QueuePop& request, Effects& eff
   const auto length_before = static_cast<std::int64_t>(elements.size());
   popped_ = std::move(elements.front());
   elements.pop_front();
-  bytes_ -= cost_of({}, popped_.size());
+  bytes_ -= cost_of_element(popped_);
   if (elements.empty()) {  // An empty queue does not exist: check and wait go by that.
-    bytes_ -= cost_of(queue->first, 0);
+    bytes_ -= cost_of_queue(queue->first);
     queues_.erase(queue);
   }
   effects.push_back({client, Popped{length_before, popped_}});
@@ -207,16 +203,13 @@ Result<void> Keyspace::on(ClientId client, const QueueLen& request, Effects& eff
 
 Result<void> Keyspace::on(ClientId client, const ListKeys&, Effects& effects) {
   std::size_t size = sizeof(std::int64_t);
-  reply_views_.clear();
+  views_.clear();
   for (const auto& [key, value] : values_) {
-    reply_views_.push_back(key);
+    views_.push_back(key);
     size += sizeof(std::uint64_t) + key.size();
   }
-  if (size > limits_.reply_bytes)
-    return fail(ErrorKind::Refused, "list_keys of " + std::to_string(values_.size()) +
-                                        " keys: the answer exceeds the limit of " +
-                                        std::to_string(limits_.reply_bytes) + " bytes");
-  effects.push_back({client, KeyList{reply_views_}});
+  if (auto room = admit_answer(size); !room) return room;
+  effects.push_back({client, KeyList{views_}});
   return {};
 }
 
@@ -227,10 +220,9 @@ Result<void> Keyspace::on(ClientId client, const Barrier& request, Effects& effe
   const bool complete = *come >= request.world_size;
   if (auto room = admit_value(request.key, text.view().size()); !room) return room;
   if (!complete) {
-    if (auto room = admit(
-            cost_of(request.key, text.view().size()) + cost_of(request.key, request.key.size()), 0);
-        !room)
-      return room;
+    const std::size_t cost =
+        cost_of(request.key, text.view().size()) + WaitTable::cost_of(request.key);
+    if (auto room = admit(cost, 0); !room) return room;
   }
   // Not store(): an arrival short of the world size wakes nobody.
   auto& value = values_[std::string(request.key)];
@@ -241,9 +233,9 @@ Result<void> Keyspace::on(ClientId client, const Barrier& request, Effects& effe
   tell_watchers(request.key, created ? Change::Created : Change::Updated, effects);
   if (complete) {
     effects.push_back({client, WaitEnded{WaitEnd::Arrived}});
-    arrive(request.key, effects);
+    waits_.arrive(request.key, effects);
   } else {
-    begin_wait(client, {&request.key, 1}, request.deadline);
+    waits_.begin(client, {&request.key, 1}, request.deadline);
   }
   return {};
 }
@@ -257,7 +249,7 @@ Result<void> Keyspace::on(ClientId client, const Watch& request, Effects&) {
 }
 
 void Keyspace::forget(ClientId client) {
-  end_wait(client);
+  waits_.end(client);
   const auto watched = watched_.find(client);
   if (watched == watched_.end()) return;
   for (const std::string& key : watched->second) {
@@ -266,19 +258,6 @@ void Keyspace::forget(ClientId client) {
     if (watchers->second.empty()) watchers_.erase(watchers);
   }
   watched_.erase(watched);
-}
-
-void Keyspace::expire(Instant now, Effects& effects) {
-  while (!deadlines_.empty() && deadlines_.begin()->first < now) {
-    const ClientId client = deadlines_.begin()->second;
-    end_wait(client);
-    effects.push_back({client, WaitEnded{WaitEnd::TimedOut}});
-  }
-}
-
-std::optional<Instant> Keyspace::next_deadline() const {
-  if (deadlines_.empty()) return std::nullopt;
-  return deadlines_.begin()->first;
 }
 
 void Keyspace::drop_namespace(std::string_view name, Effects& effects) {
@@ -295,23 +274,16 @@ void Keyspace::drop_namespace(std::string_view name, Effects& effects) {
   }
   std::erase_if(queues_, [&](const auto& entry) {
     if (!in_namespace(entry.first, name)) return false;
-    bytes_ -= cost_of(entry.first, 0);
-    for (const std::string& element : entry.second) bytes_ -= cost_of({}, element.size());
+    bytes_ -= cost_of_queue(entry.first);
+    for (const std::string& element : entry.second) bytes_ -= cost_of_element(element);
     return true;
   });
-  std::vector<ClientId> in_vain;
-  for (const auto& [key, list] : wait_lists_) {
-    if (!in_namespace(key, name)) continue;
-    for (const auto& [serial, client] : list) in_vain.push_back(client);
-  }
-  for (const ClientId client : in_vain) {
-    if (end_wait(client)) effects.push_back({client, WaitEnded{WaitEnd::Cancelled}});
-  }
+  waits_.cancel_namespace(name, effects);
 }
 
 Result<void> Keyspace::admit(std::size_t more_bytes, std::size_t more_keys) const {
-  if (bytes_ + more_bytes > limits_.memory_bytes)
-    return fail(ErrorKind::Refused, "the store holds " + std::to_string(bytes_) +
+  if (bytes() + more_bytes > limits_.memory_bytes)
+    return fail(ErrorKind::Refused, "the store holds " + std::to_string(bytes()) +
                                         " bytes and may not grow by " + std::to_string(more_bytes) +
                                         ": the limit is " + std::to_string(limits_.memory_bytes));
   if (more_keys != 0 && values_.size() + queues_.size() + more_keys > limits_.keys)
@@ -325,12 +297,41 @@ Result<void> Keyspace::admit(std::size_t more_bytes, std::size_t more_keys) cons
 Result<void> Keyspace::admit_value(std::string_view key, std::size_t value_bytes) const {
   // Far from the limits, which is nearly always, there is no need to look whether the key exists.
   const std::size_t most = cost_of(key, value_bytes);
-  if (bytes_ + most <= limits_.memory_bytes && values_.size() + queues_.size() < limits_.keys)
+  if (bytes() + most <= limits_.memory_bytes && values_.size() + queues_.size() < limits_.keys)
     return {};
   const auto present = values_.find(key);
   if (present == values_.end()) return admit(most, 1);
   const std::size_t freed = present->second.size();
   return admit(value_bytes > freed ? value_bytes - freed : 0, 0);
+}
+
+Result<void> Keyspace::admit_entries(std::span<const Entry> entries) const {
+  std::size_t most = 0;
+  for (const Entry& entry : entries) most += cost_of(entry.key, entry.value.size());
+  auto room = admit(most, entries.size());
+  if (room) return room;
+  // Keys that are there already, or twice in the request, cost less. Near a limit that is counted.
+  std::unordered_map<std::string_view, std::size_t> fresh;  // The last value of a key counts.
+  std::size_t held = 0;
+  std::size_t existing = 0;
+  for (const Entry& entry : entries) {
+    const bool first = fresh.insert_or_assign(entry.key, entry.value.size()).second;
+    const auto present = first ? values_.find(entry.key) : values_.end();
+    if (present == values_.end()) continue;
+    ++existing;
+    held += cost_of(entry.key, present->second.size());
+  }
+  std::size_t wanted = 0;
+  for (const auto& [key, size] : fresh) wanted += cost_of(key, size);
+  return admit(wanted > held ? wanted - held : 0, fresh.size() - existing);
+}
+
+// One large value asked for a hundred thousand times would be an answer of a terabyte.
+Result<void> Keyspace::admit_answer(std::size_t bytes) const {
+  if (bytes <= limits_.reply_bytes) return {};
+  return fail(ErrorKind::Refused, "an answer of " + std::to_string(bytes) +
+                                      " bytes exceeds the limit of " +
+                                      std::to_string(limits_.reply_bytes));
 }
 
 bool Keyspace::exists(std::string_view key) const {
@@ -348,11 +349,11 @@ void Keyspace::store(std::string_view key, std::string_view value, Effects& effe
     bytes_ += value.size() - present->second.size();
     present->second = value;
     // A large value that became small would else hold its memory, uncounted.
-    if (present->second.capacity() > 2 * value.size() + kEntryOverhead)
+    if (present->second.capacity() > 2 * value.size() + kKeyOverhead)
       present->second.shrink_to_fit();
   }
   tell_watchers(key, created ? Change::Created : Change::Updated, effects);
-  arrive(key, effects);
+  waits_.arrive(key, effects);
 }
 
 Result<std::int64_t> Keyspace::sum(std::string_view key, std::int64_t delta) const {
@@ -361,73 +362,8 @@ Result<std::int64_t> Keyspace::sum(std::string_view key, std::int64_t delta) con
   const auto number = parse_number(present->second);
   if (!number)
     return fail(ErrorKind::Refused,
-                "add to key '" + std::string(key) + "': its value is no 64-bit number");
+                "add to key " + printable(key) + ": its value is no 64-bit number");
   return add_wrapping(*number, delta);
-}
-
-void Keyspace::arrive(std::string_view key, Effects& effects) {
-  if (wait_lists_.empty()) return;
-  const auto list = wait_lists_.find(key);
-  if (list == wait_lists_.end()) return;
-  // The list leaves the map first: ending a wait looks up the client's other registrations there.
-  const WaitList arrived = std::move(list->second);
-  bytes_ -= arrived.size() * cost_of(key, key.size());
-  wait_lists_.erase(list);
-  for (const auto& [serial, client] : arrived) count_arrival(client, effects);
-}
-
-void Keyspace::arrive_first(std::string_view key, Effects& effects) {
-  // Whoever still waits for other keys will not take the element: it must not be the only one told.
-  for (const std::size_t before = effects.size(); effects.size() == before;) {
-    const auto list = wait_lists_.find(key);
-    if (list == wait_lists_.end()) return;
-    const ClientId client = list->second.begin()->second;
-    list->second.erase(list->second.begin());
-    bytes_ -= cost_of(key, key.size());
-    if (list->second.empty()) wait_lists_.erase(list);
-    count_arrival(client, effects);
-  }
-}
-
-void Keyspace::count_arrival(ClientId client, Effects& effects) {
-  const auto wait = waits_.find(client);
-  if (wait == waits_.end()) return;  // An earlier key of the same list has ended it.
-  if (--wait->second.missing != 0) return;
-  end_wait(client);
-  effects.push_back({client, WaitEnded{WaitEnd::Arrived}});
-}
-
-// A second wait of the same client takes the first one's place, but the keys of both stay
-// registered: whichever arrives first counts. PyTorch's servers do so, and its clients never ask.
-void Keyspace::begin_wait(ClientId client, KeyViews missing, std::optional<Instant> deadline) {
-  Pending& wait = waits_[client];
-  if (wait.deadline) deadlines_.erase({*wait.deadline, client});
-  wait.missing = missing.size();
-  wait.deadline = deadline;
-  if (deadline) deadlines_.insert({*deadline, client});
-  wait.registrations.reserve(wait.registrations.size() + missing.size());
-  for (const std::string_view key : missing) {
-    const Serial serial = next_serial_++;
-    auto list = wait_lists_.find(key);
-    if (list == wait_lists_.end()) list = wait_lists_.emplace(key, WaitList{}).first;
-    list->second.emplace(serial, client);
-    wait.registrations.push_back({std::string(key), serial});
-    bytes_ += cost_of(key, key.size());
-  }
-}
-
-bool Keyspace::end_wait(ClientId client) {
-  const auto wait = waits_.find(client);
-  if (wait == waits_.end()) return false;
-  for (const auto& [key, serial] : wait->second.registrations) {
-    const auto list = wait_lists_.find(key);
-    if (list == wait_lists_.end() || list->second.erase(serial) == 0) continue;
-    bytes_ -= cost_of(key, key.size());
-    if (list->second.empty()) wait_lists_.erase(list);
-  }
-  if (wait->second.deadline) deadlines_.erase({*wait->second.deadline, client});
-  waits_.erase(wait);
-  return true;
 }
 
 void Keyspace::tell_watchers(std::string_view key, Change change, Effects& effects) {

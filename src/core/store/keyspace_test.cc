@@ -357,12 +357,42 @@ TEST(Keyspace, RefusesWhatWouldGoBeyondItsLimitsAndChangesNothing) {
   EXPECT_EQ(keyspace.keys(), 1u);
 
   const std::string_view twice[] = {"a", "a"};
-  EXPECT_THAT(ask(MultiGet{twice}).error().message, HasSubstr("1500 bytes"));
+  EXPECT_THAT(ask(MultiGet{twice}).error().message, HasSubstr("limit of 1500"));
   ASSERT_TRUE(ask(Set{"a", std::string(1100, 'y')}));  // Replacing counts the difference alone.
   ASSERT_TRUE(ask(Set{"b", "1"}));
   EXPECT_THAT(ask(Set{"c", "1"}).error().message, HasSubstr("holds 2 keys"));
   EXPECT_FALSE(ask(Add{"c", 1}));
   EXPECT_TRUE(ask(Add{"b", 1}));
+  const Entry present[] = {{"a", "1"}, {"b", "2"}, {"a", "3"}};
+  EXPECT_TRUE(ask(MultiSet{present}));  // Nothing of it is new.
+  const Entry one_new[] = {{"a", "1"}, {"c", "2"}};
+  EXPECT_FALSE(ask(MultiSet{one_new}));
+}
+
+TEST(Keyspace, RefusesAnAnswerThatHasGrownTooLong) {
+  Keyspace keyspace({.reply_bytes = 1500});
+  Effects effects;
+  const std::string part(1000, 'x');
+  ASSERT_TRUE(keyspace.apply(ClientId{1}, Append{"a", part}, effects));
+  ASSERT_TRUE(keyspace.apply(ClientId{1}, Get{"a"}, effects));
+  ASSERT_TRUE(keyspace.apply(ClientId{1}, Append{"a", part}, effects));
+  EXPECT_FALSE(keyspace.apply(ClientId{1}, Get{"a"}, effects));
+  EXPECT_FALSE(keyspace.apply(ClientId{1}, CompareSet{"a", "x", "y"}, effects));
+}
+
+TEST(Keyspace, CountsWhatAWaitHoldsUntilItEnds) {
+  Keyspace keyspace;
+  Effects effects;
+  const std::string long_key(1000, 'k');
+  const std::string_view keys[] = {"never", long_key};
+  ASSERT_TRUE(keyspace.apply(ClientId{1}, Wait{keys, {}}, effects));
+  const std::size_t held = keyspace.bytes();
+  EXPECT_GT(held, 2000u);
+  ASSERT_TRUE(keyspace.apply(ClientId{2}, Set{long_key, ""}, effects));
+  ASSERT_TRUE(keyspace.apply(ClientId{2}, DeleteKey{long_key}, effects));
+  EXPECT_EQ(keyspace.bytes(), held);  // Used up, but still there.
+  keyspace.forget(ClientId{1});
+  EXPECT_EQ(keyspace.bytes(), 0u);
 }
 
 }  // namespace

@@ -20,7 +20,11 @@ struct Limits {
   std::size_t reply_bytes = 512u << 20;             // Of one answer.
 };
 
-// What an entry costs beside its bytes: hash node, string headers, allocator. Measured, rounded up.
-inline constexpr std::size_t kEntryOverhead = 128;
+// What things cost beside their bytes: hash nodes, string headers, the allocator. Measured with
+// glibc and rounded up, so that the limit on memory is a limit on memory.
+inline constexpr std::size_t kKeyOverhead = 128;
+inline constexpr std::size_t kQueueOverhead = 768;
+inline constexpr std::size_t kElementOverhead = 64;
+inline constexpr std::size_t kWaitOverhead = 256;  // For each key that is waited for.
 
 }  // namespace regroup::core::store
