@@ -74,6 +74,51 @@ class Rubbish(unittest.TestCase):
         self.assert_it_serves()
         self.assertEqual(self.server.counters()["refused"], 1)
 
+    def test_a_greeting_in_pieces_is_followed_by_requests_of_any_length(self):
+        # Seen by the witness's answer in between: the server has read the piece.
+        for cut in range(1, len(wire.GREETING)):
+            for request in (wire.num_keys(), wire.cancel_wait()):
+                with self.stranger() as slow:
+                    slow.send(wire.GREETING[:cut])
+                    self.assert_it_serves()
+                    slow.send(wire.GREETING[cut:])
+                    self.assert_it_serves()
+                    slow.send(request)
+                    self.assertTrue(slow.receive(1))
+
+    def test_a_long_list_in_single_bytes_costs_little(self):
+        keys = [b"k"] * 100_000
+        request = wire.wait(keys)
+        with RawClient(self.server.port) as slow:
+            slow.send(request[:-2000])
+            self.assert_it_serves()
+            before = self.server.cpu_seconds()
+            for byte in request[-2000:]:
+                slow.send(bytes([byte]))
+            self.assert_it_serves()
+            # Parsing it anew at each byte took a second and more.
+            self.assertLess(self.server.cpu_seconds() - before, 0.5)
+
+    def test_clients_that_went_quiet_give_their_memory_back(self):
+        large = wire.set_(b"/same", b"v" * wire.VALUE_LIMIT)
+        clients = [self.enterContext(RawClient(self.server.port)) for _ in range(20)]
+        for client in clients:
+            client.ask(large)
+        self.assertLess(self.server.memory_kib(), 100 * 1024)
+        for client in clients:
+            client.send(large[:-1])
+        for client in clients:
+            client.leave()
+        self.assert_it_serves()
+        self.assertLess(self.server.memory_kib(), 100 * 1024)
+
+    def test_keys_cannot_forge_the_log(self):
+        with RawClient(self.server.port) as client:
+            client.ask(wire.set_(b"/a\n[forged] \x1b[31m", b"text"))
+            client.send(wire.add(b"/a\n[forged] \x1b[31m", 1))
+            self.assertEqual(client.receive_to_end(), b"")
+        self.server.err.until(r"'/a\\x0a\[forged\] \\x1b\[31m'")
+
     def test_half_a_message_makes_only_its_sender_wait(self):
         request = wire.set_(b"/slow", b"value" * 1000)
         with self.stranger() as silent, self.stranger() as half_greeting, RawClient(self.server.port) as half:
