@@ -112,10 +112,6 @@ class RegroupServer:
         found["ever"] = int(re.search(r"(\d+) ever", line).group(1))
         return found
 
-    def cpu_seconds(self):
-        tasks = Path(f"/proc/{self.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
-
     def memory_kib(self, what="VmRSS"):
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(rf"{what}:\s+(\d+) kB", status).group(1))
