@@ -192,15 +192,14 @@ void add_store_command(CLI::App& app, int& exit_code) {
         return good ? std::string() : "Value " + text + " is no size above zero";
       },
       "");
-  const auto positive = not_zero;
   const std::string group = "Limits (a request beyond one is refused and its connection closed)";
   store->add_option("--max-clients", options->host.clients, "Connections at one time")
       ->type_name("N")
-      ->check(positive)
+      ->check(not_zero)
       ->group(group);
   store->add_option("--max-keys", limits.keys, "Keys and queues in the store")
       ->type_name("N")
-      ->check(positive)
+      ->check(not_zero)
       ->group(group);
   store->add_option("--max-memory", limits.memory_bytes, "What the store may hold, e.g. 512MB")
       ->type_name("SIZE")

@@ -12,8 +12,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <exception>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -66,6 +66,8 @@ struct Loop::Impl {
   void wait_for_sockets() {
     any_ready.async_wait(asio::posix::stream_descriptor::wait_read,
                          [this](const boost::system::error_code& error) {
+                           // Gone only with the loop; without it the sockets would fall silent.
+                           CHECK(!error || error == asio::error::operation_aborted);
                            if (error) return;
                            sockets.dispatch();
                            wait_for_sockets();
