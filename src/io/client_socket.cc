@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "io/clock.h"
+#include "io/keep_alive.h"
 
 namespace regroup::io {
 namespace {
@@ -55,6 +56,7 @@ Result<ClientSocket> ClientSocket::connect(const Address& address, Instant deadl
   ClientSocket socket(fd);
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  keep_alive(fd);
   if (::connect(fd, address.get(), address.size) == 0) return socket;
   if (errno != EINPROGRESS) return refused(errno);
   if (auto done = wait_for(fd, POLLOUT, deadline, "connect"); !done)

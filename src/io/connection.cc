@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "io/keep_alive.h"
 #include "io/limits.h"
 #include "io/ready_set.h"
 #include "io/tcp_connection.h"
@@ -23,7 +24,7 @@ class TcpConnection final : public Connection, private Watcher {
       : sockets_(sockets), fd_(fd), peer_(peer) {
     const int on = 1;
     ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ::setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    keep_alive(fd_);
   }
   ~TcpConnection() override { close(); }
 

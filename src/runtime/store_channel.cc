@@ -192,8 +192,8 @@ tl::unexpected<Error> StoreChannel::broken(std::string_view action, std::string_
   if (error.kind == ErrorKind::Unsupported) return tl::unexpected(whole);
   if (error.kind == ErrorKind::Connection && action != kGreet)
     whole.message +=
-        " (a store closes on a key over 8 KiB, a value over 8 MiB, an add to what is no "
-        "number, an operation it does not know; or it has ended)";
+        " (the store has ended; or it refused: a store closes on a key over 8 KiB, a value over 8 "
+        "MiB, an add to what is no number, an operation it does not know)";
   // The server must not go on waiting for us, nor holding what we asked for.
   socket_.reset();
   broken_ = Error{error.kind, "the store connection was lost earlier: " + whole.message};
