@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 from store_support import Driver, StoreError, running
-from torch_support import LIMIT, dist
+from torch_support import LIMIT, dist, needs
 
 
 class SharedFile(unittest.TestCase):
@@ -89,6 +89,7 @@ class SharedFile(unittest.TestCase):
             ours.set(b"later", b"value")
             self.assertEqual(getter.result(), b"value")
 
+    @needs("barrier")
     def test_both_meet_in_one_barrier(self):
         torch, ours = self.both()
         ours.start("barrier", b"gate", 2, 20000)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import unittest
 from datetime import timedelta
 
 # PyTorch warns about every time limit that we let pass on purpose.
@@ -10,9 +11,27 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 # serves nobody meanwhile: seconds, where there is no name service. Zero attempts: it never asks.
 os.environ["RES_OPTIONS"] = "attempts:0"
 
+import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 LIMIT = timedelta(seconds=20)
+
+
+def has(operation):
+    """Operations came with the years: queues with 2.8, list_keys with 2.10, barrier after 2.11."""
+    return hasattr(dist.TCPStore, operation)
+
+
+def lacking(*operations):
+    """Why a test cannot run with this PyTorch, or None."""
+    missing = [operation for operation in operations if not has(operation)]
+    if not missing:
+        return None
+    return f"PyTorch {torch.__version__} has no {missing[0]} in its stores; to run it: use PyTorch 2.13"
+
+
+def needs(*operations):
+    return unittest.skipIf(lacking(*operations), lacking(*operations))
 
 
 def torch_client(port, timeout=LIMIT, **more):
