@@ -18,9 +18,6 @@ using namespace core::store;
 
 constexpr std::string_view kGreet = "greet";
 
-// How long a server may take to confirm that a wait is cancelled, beyond the caller's own limit.
-constexpr Duration kCancelGrace = 10s;
-
 // Old servers read the number as the upper bytes of a length. With its lower three bytes set they
 // close at once; with zeros there they would try to make room for tens of gigabytes.
 std::uint32_t ping_nonce() { return static_cast<std::uint32_t>(::getpid()) | 0x00010101; }
@@ -140,7 +137,7 @@ Result<void> StoreChannel::wait(std::string_view action, std::string_view key,
   }
   if (ended.error().kind != ErrorKind::Timeout) return broken(action, key, ended.error());
 
-  const Instant grace = io::deadline_after(kCancelGrace);
+  const Instant grace = io::deadline_after(kAnswerGrace);
   if (auto sent = send(CancelWait{}, grace); !sent) return broken(action, key, sent.error());
   auto answer = receive(wire::ReplyShape::WaitEnded, 0, grace);
   if (!answer) return broken(action, key, answer.error());

@@ -17,6 +17,10 @@
 
 namespace regroup::runtime {
 
+// How long a server may take, beyond the caller's own limit, to answer what cannot be left half
+// done: a wait that is being cancelled, a value whose arrival has just been told.
+inline constexpr Duration kAnswerGrace = 10s;
+
 class StoreChannel {
  public:
   // Resolves, connects and greets, again and again until the deadline.

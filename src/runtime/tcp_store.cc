@@ -26,8 +26,7 @@ constexpr std::string_view kWorkerCount = "init/";
 // What was waited for may come at the last moment; taking it then is no time to give up, which
 // would lose the connection, and an element of a queue with it.
 Instant after_wait(Instant deadline) {
-  constexpr Duration kGrace = 10s;
-  return std::max(deadline, io::deadline_after(kGrace));
+  return std::max(deadline, io::deadline_after(runtime::kAnswerGrace));
 }
 
 std::string on_wire(std::string_view key) { return "/" + std::string(key); }
