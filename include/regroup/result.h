@@ -17,6 +17,9 @@ enum class ErrorKind {
   Unsupported,      // The peer is too old for this operation.
   Cancelled,        // Somebody ended the wait.
   Io,               // The operating system refused.
+  Closed,           // The run is over, for everybody.
+  Corrupt,          // What the nodes share cannot be read. It is left as it is.
+  NotNeeded,        // A spare whose run has ended without it. Not a failure.
 };
 
 std::string_view to_string(ErrorKind kind);

@@ -141,6 +141,10 @@ class StoreServer {
   static Result<std::unique_ptr<StoreServer>> start(const StoreServerOptions& options);
   virtual ~StoreServer() = default;  // Closes every connection and joins the thread.
   virtual std::uint16_t port() const = 0;
+
+  // Forgets every key and closes every connection, so that whoever waited sees it end; then goes on
+  // listening on the same port. When it returns, it is done. From any thread.
+  virtual void clear() = 0;
 };
 
 }  // namespace regroup

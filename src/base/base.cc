@@ -30,6 +30,12 @@ std::string_view to_string(ErrorKind kind) {
       return "cancelled";
     case ErrorKind::Io:
       return "io";
+    case ErrorKind::Closed:
+      return "closed";
+    case ErrorKind::Corrupt:
+      return "corrupt";
+    case ErrorKind::NotNeeded:
+      return "not needed";
   }
   CHECK(false && "an ErrorKind without a name");
 }

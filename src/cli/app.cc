@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
-#include "cli/nearest.h"
 
 namespace regroup::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "cli/cli.h"
-#include "cli/endpoint.h"
 #include "regroup/store.h"
 #include "runtime/store_service.h"
 

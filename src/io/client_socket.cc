@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.h"
 #include "io/clock.h"
 #include "io/keep_alive.h"
 
@@ -92,6 +93,14 @@ Result<std::size_t> ClientSocket::receive(std::span<char> room, Instant deadline
     if (auto ready = wait_for(fd_, POLLIN, deadline, "receive"); !ready)
       return tl::unexpected(ready.error());
   }
+}
+
+Address ClientSocket::local_address() const {
+  Address address;
+  address.size = sizeof address.storage;
+  // Of a socket that was connected it cannot fail.
+  CHECK(::getsockname(fd_, address.get(), &address.size) == 0);
+  return address;
 }
 
 }  // namespace regroup::io

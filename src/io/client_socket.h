@@ -26,6 +26,9 @@ class ClientSocket {
   // What there is, at least one byte. An end of the stream is an error.
   Result<std::size_t> receive(std::span<char> room, Instant deadline);
 
+  // Ours, as the peer's machine sees it if nobody translates addresses in between.
+  Address local_address() const;
+
  private:
   explicit ClientSocket(int fd) : fd_(fd) {}
   int fd_;

@@ -10,4 +10,9 @@ Instant deadline_after(Duration limit) {
   return start + limit;
 }
 
+std::int64_t utc_micros() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(since_1970).count();
+}
+
 }  // namespace regroup::io

@@ -1,5 +1,7 @@
-// The machine's monotonic clock. Machines in `core` never see it: they are handed the instants.
+// The machine's clocks. Machines in `core` never see them: they are handed the instants.
 #pragma once
+
+#include <cstdint>
 
 #include "base/instant.h"
 
@@ -9,5 +11,8 @@ Instant now();
 
 // The instant `limit` from now; a limit too long for the clock means the end of time.
 Instant deadline_after(Duration limit);
+
+// The wall clock, in microseconds since 1970. For people and for stamps; it decides nothing.
+std::int64_t utc_micros();
 
 }  // namespace regroup::io

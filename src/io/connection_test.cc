@@ -15,6 +15,7 @@ namespace regroup::io {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 Instant soon() { return deadline_after(30s); }
 
@@ -124,6 +125,16 @@ TEST_F(ConnectionTest, BindsNothingButTheAddressAskedFor) {
   auto other = resolve("127.0.0.2", listener->port(), soon());
   EXPECT_THAT(ClientSocket::connect(other->front(), soon()).error().message,
               HasSubstr("Connection refused"));
+}
+
+TEST_F(ConnectionTest, AClientKnowsItsOwnAddress) {
+  std::thread server([this] { loop.run(); });
+  {
+    const auto socket = connect();
+    EXPECT_THAT(socket.local_address().text(), StartsWith("127.0.0.1:"));
+    EXPECT_NE(socket.local_address().port(), listener->port());
+  }
+  server.join();
 }
 
 TEST_F(ConnectionTest, ListensOnAllInterfacesIfAsked) {

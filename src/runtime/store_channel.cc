@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/random.h"
 #include "base/text.h"
 #include "io/clock.h"
+#include "runtime/backoff.h"
 #include "runtime/limits.h"
 
 namespace regroup::runtime {
@@ -22,20 +22,30 @@ constexpr std::string_view kGreet = "greet";
 // close at once; with zeros there they would try to make room for tens of gigabytes.
 std::uint32_t ping_nonce() { return static_cast<std::uint32_t>(::getpid()) | 0x00010101; }
 
-std::string describe(std::string_view action, std::string_view key, const std::string& address) {
+std::string describe(std::string_view action, std::string_view key, const io::Address& address) {
   std::string text(action);
   if (!key.empty()) text += " " + printable(key);
-  return text + " at " + address;
+  return text + " at " + address.text();
 }
 
 }  // namespace
 
-StoreChannel::StoreChannel(io::ClientSocket socket, std::string address)
-    : socket_(std::move(socket)), address_(std::move(address)), parser_(kLargestAnswer) {}
+StoreChannel::StoreChannel(io::ClientSocket socket, const io::Address& address)
+    : socket_(std::move(socket)),
+      address_(address),
+      local_address_(socket_->local_address()),
+      parser_(kLargestAnswer) {}
+
+const char* StoreChannel::Failure::advice() const {
+  if (!answered) return "Is the store running, and is this its address?";
+  if (why.kind == ErrorKind::Timeout)
+    return "Something listens there but does not answer: a store that is stuck, or no store.";
+  return "Something listens there, but it is no store of PyTorch 2.2 or newer.";
+}
 
 Result<StoreChannel> StoreChannel::greet(io::ClientSocket socket, const io::Address& address,
                                          Server as, Instant deadline) {
-  StoreChannel channel(std::move(socket), address.text());
+  StoreChannel channel(std::move(socket), address);
   channel.server_ = as;
   // The greeting and the first request go out in one write of at least nine bytes: a server of
   // PyTorch 2.1 or older takes less for an unfinished request and stalls, for everybody.
@@ -79,39 +89,41 @@ tl::expected<StoreChannel, StoreChannel::Failure> StoreChannel::open_one(const i
   return newer ? std::move(newer) : std::move(older);
 }
 
+tl::expected<StoreChannel, StoreChannel::Failure> StoreChannel::try_once(
+    const std::vector<io::Address>& addresses, Instant deadline) {
+  constexpr Duration kConnectLimit = 5s;
+  Failure worst{{ErrorKind::Connection, "there is no address to try"}, false};
+  for (const io::Address& address : addresses) {
+    auto channel =
+        open_one(address, std::min(deadline, io::deadline_after(kConnectLimit)), deadline);
+    if (channel) return channel;
+    // What will not pass is worth more than what came after it.
+    if (worst.may_pass()) worst = channel.error();
+  }
+  return tl::unexpected(worst);
+}
+
 Result<StoreChannel> StoreChannel::open(const std::string& host, std::uint16_t port,
                                         Instant deadline) {
-  SeededRandom jitter(static_cast<std::uint64_t>(io::now().since_start.count()) ^
-                      static_cast<std::uint64_t>(::getpid()) << 32);
-  Duration pause = 20ms;
+  Backoff backoff(20ms, 1s);
   Failure last{{ErrorKind::Timeout, "the time limit is too short"}, false};
   for (;;) {
     auto addresses = io::resolve(host, port, deadline);
-    if (!addresses) last = {addresses.error(), false};
-    for (std::size_t i = 0; addresses && i < addresses->size(); ++i) {
-      // An address that swallows packets must not use up the time of the next one.
-      const Instant connect_by =
-          addresses->size() == 1 ? deadline : std::min(deadline, io::deadline_after(5s));
-      auto channel = open_one((*addresses)[i], connect_by, deadline);
+    if (addresses) {
+      auto channel = try_once(*addresses, deadline);
       if (channel) return std::move(*channel);
       last = channel.error();
+      if (!last.may_pass()) break;
+    } else {
+      last = {addresses.error(), false};
     }
-    // Whatever speaks another language there will not learn this one by being asked again.
-    if (last.why.kind == ErrorKind::Protocol) break;
-    // Everybody who waits for the same server comes back at another moment.
-    const auto next = std::chrono::duration_cast<Duration>(pause * (0.5 + jitter.fraction()));
-    if (io::now() + next >= deadline) break;
-    std::this_thread::sleep_for(next);
-    pause = std::min<Duration>(pause * 3 / 2, 1s);
+    const Duration pause = backoff.next();
+    if (io::now() + pause >= deadline) break;
+    std::this_thread::sleep_for(pause);
   }
-  const char* advice = "Is the store running, and is this its address?";
-  if (last.answered && last.why.kind == ErrorKind::Timeout)
-    advice = "Something listens there but does not answer: a store that is stuck, or no store.";
-  else if (last.answered)
-    advice = "Something listens there, but it is no store of PyTorch 2.2 or newer.";
-  return fail(last.why.kind == ErrorKind::Protocol ? ErrorKind::Protocol : ErrorKind::Timeout,
+  return fail(last.may_pass() ? ErrorKind::Timeout : last.why.kind,
               "cannot reach a store at " + io::join_host_port(host, port) + ": " +
-                  last.why.message + ". " + advice);
+                  last.why.message + ". " + last.advice());
 }
 
 Result<Reply> StoreChannel::ask(std::string_view action, std::string_view key,

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/byte_buffer.h"
 #include "core/store/messages.h"
@@ -23,8 +24,28 @@ inline constexpr Duration kAnswerGrace = 10s;
 
 class StoreChannel {
  public:
+  struct Failure {
+    Error why;
+    bool answered = false;  // Something took the connection, whatever it is.
+
+    // Trying again may help. Whatever speaks another language will not learn ours by being asked
+    // again.
+    bool may_pass() const {
+      return why.kind == ErrorKind::Timeout || why.kind == ErrorKind::Connection;
+    }
+    const char* advice() const;
+  };
+
   // Resolves, connects and greets, again and again until the deadline.
   static Result<StoreChannel> open(const std::string& host, std::uint16_t port, Instant deadline);
+
+  // Connects and greets, each address once at the most. An address that swallows packets is given
+  // up after five seconds, for the next one, or for a new try when its machine may be up.
+  static tl::expected<StoreChannel, Failure> try_once(const std::vector<io::Address>& addresses,
+                                                      Instant deadline);
+
+  const io::Address& address() const { return address_; }              // The server's.
+  const io::Address& local_address() const { return local_address_; }  // Ours.
 
   // `action` and `key` are for the message, should it fail. The reply's views hold until the next
   // call.
@@ -43,12 +64,7 @@ class StoreChannel {
     WithPing,     // Layout D and newer.
   };
 
-  StoreChannel(io::ClientSocket socket, std::string address);
-
-  struct Failure {
-    Error why;
-    bool answered = false;  // Something took the connection, whatever it is.
-  };
+  StoreChannel(io::ClientSocket socket, const io::Address& address);
 
   static tl::expected<StoreChannel, Failure> open_one(const io::Address& address,
                                                       Instant connect_by, Instant deadline);
@@ -59,7 +75,8 @@ class StoreChannel {
   tl::unexpected<Error> broken(std::string_view action, std::string_view key, const Error& error);
 
   std::optional<io::ClientSocket> socket_;  // None once the channel is broken.
-  std::string address_;
+  io::Address address_;
+  io::Address local_address_;
   Server server_ = Server::WithPing;
   std::optional<Error> broken_;
   ByteBuffer out_;

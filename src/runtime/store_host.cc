@@ -61,6 +61,14 @@ class Host final : public StoreHost {
   std::uint16_t port() const override { return listener_->port(); }
   std::vector<std::string> addresses() const override { return listener_->addresses(); }
 
+  void clear() override {
+    for (const auto& [id, client] : clients_) client->connection->close();
+    clients_.clear();
+    gone_.clear();
+    answered_.clear();
+    keyspace_ = Keyspace(options_.limits);
+  }
+
   StoreCounters counters() const override {
     StoreCounters counters = counters_;
     counters.clients = clients_.size();

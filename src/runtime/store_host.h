@@ -56,6 +56,10 @@ class StoreHost {
   virtual std::uint16_t port() const = 0;
   virtual std::vector<std::string> addresses() const = 0;
   virtual StoreCounters counters() const = 0;
+
+  // Forgets every key and closes every connection; not from inside a call of a connection. Whoever
+  // was still in the kernel's queue is a client of the new store.
+  virtual void clear() = 0;
 };
 
 }  // namespace regroup::runtime

@@ -1,4 +1,5 @@
 // The public store server: a host, its loop, and the thread they live on.
+#include <future>
 #include <system_error>
 #include <thread>
 
@@ -33,6 +34,17 @@ class ThreadedServer final : public StoreServer {
   }
 
   std::uint16_t port() const override { return host_->port(); }
+
+  void clear() override {
+    // Shared: the caller may be gone before set_value() has returned.
+    auto done = std::make_shared<std::promise<void>>();
+    auto cleared = done->get_future();
+    loop_->post([this, done] {
+      host_->clear();
+      done->set_value();
+    });
+    cleared.wait();
+  }
 
  private:
   std::unique_ptr<io::Loop> loop_;

@@ -313,6 +313,44 @@ TEST_F(FileStoreTest, SaysWhichFileItCannotUse) {
   EXPECT_THAT(store.error().message, HasSubstr("/no/such/folder/store"));
 }
 
+TEST(StoreServer, ForgetsEverythingAndServesOnWhenCleared) {
+  auto server = std::move(*StoreServer::start({}));
+  const TcpStoreOptions where{.host = "127.0.0.1", .port = server->port()};
+  auto old = *connect_tcp_store(where);
+  EXPECT_TRUE(old->set("k", "of the old round"));
+  EXPECT_TRUE(old->queue_push("q", "element"));
+  EXPECT_EQ(old->num_keys(), 1);
+  std::thread waiter([waiting = *old->clone()] {
+    EXPECT_EQ(waiting->get("never").error().kind, ErrorKind::Connection);
+  });
+  server->clear();
+  waiter.join();
+  EXPECT_EQ(old->num_keys().error().kind, ErrorKind::Connection);
+  EXPECT_EQ(server->port(), where.port);
+  auto fresh = *connect_tcp_store(where);
+  EXPECT_EQ(fresh->num_keys(), 0);
+  EXPECT_EQ(fresh->queue_len("q"), 0);
+  EXPECT_TRUE(fresh->set("k", "of the new round"));
+  EXPECT_EQ((*fresh->clone())->get("k"), "of the new round");
+}
+
+TEST(StoreServer, CanBeClearedWhileClientsComeAndWrite) {
+  auto server = std::move(*StoreServer::start({}));
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i)
+    clients.emplace_back([&] {
+      for (int n = 0; n < 20; ++n) {
+        auto store = connect_tcp_store({.host = "127.0.0.1", .port = server->port()});
+        if (store) (*store)->add("n", 1);  // Or it is turned away, now or then.
+      }
+    });
+  for (int n = 0; n < 20; ++n) server->clear();
+  for (auto& client : clients) client.join();
+  server->clear();
+  auto store = *connect_tcp_store({.host = "127.0.0.1", .port = server->port()});
+  EXPECT_EQ(store->num_keys(), 0);
+}
+
 TEST(StoreServer, SaysWhyItCannotStart) {
   auto server = StoreServer::start({});
   const auto second = StoreServer::start({.port = (*server)->port()});

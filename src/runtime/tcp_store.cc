@@ -1,4 +1,5 @@
-// The store client for TCP: regroup's servers and PyTorch's own.
+#include "runtime/tcp_store.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "core/store/messages.h"
 #include "core/store/number.h"
 #include "io/address.h"
@@ -154,8 +156,8 @@ class TcpStore final : public Store {
   void set_timeout(Duration timeout) override { timeout_ = timeout; }
 
   // Says that one more worker is there; returns how many there are.
-  Result<std::int64_t> announce() {
-    return ask<std::int64_t>("announce", kWorkerCount, Add{kWorkerCount, 1});
+  Result<std::int64_t> add_workers(std::int64_t more) {
+    return ask<std::int64_t>("announce", kWorkerCount, Add{kWorkerCount, more});
   }
 
   Result<void> await_workers(std::int64_t world_size, Instant deadline) {
@@ -252,6 +254,17 @@ class TcpStore final : public Store {
 
 }  // namespace
 
+std::shared_ptr<Store> runtime::make_tcp_store(const TcpStoreOptions& options,
+                                               StoreChannel channel) {
+  return std::make_shared<TcpStore>(options, std::move(channel));
+}
+
+Result<std::int64_t> runtime::add_workers(Store& tcp_store, std::int64_t more) {
+  auto* store = dynamic_cast<TcpStore*>(&tcp_store);
+  CHECK(store != nullptr);
+  return store->add_workers(more);
+}
+
 Result<std::shared_ptr<Store>> connect_tcp_store(const TcpStoreOptions& options) {
   if (options.host.empty())
     return fail(ErrorKind::InvalidArgument, "no host was given for the store");
@@ -262,7 +275,7 @@ Result<std::shared_ptr<Store>> connect_tcp_store(const TcpStoreOptions& options)
   if (!channel) return tl::unexpected(channel.error());
   auto store = std::make_shared<TcpStore>(options, std::move(*channel));
   if (!options.world_size || *options.world_size < 1) return store;
-  if (auto announced = store->announce(); !announced) return tl::unexpected(announced.error());
+  if (auto announced = store->add_workers(1); !announced) return tl::unexpected(announced.error());
   if (!options.wait_for_workers) return store;
   if (auto all = store->await_workers(*options.world_size, deadline); !all)
     return tl::unexpected(all.error());

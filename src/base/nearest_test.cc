@@ -1,8 +1,8 @@
-#include "cli/nearest.h"
+#include "base/nearest.h"
 
 #include <gtest/gtest.h>
 
-namespace regroup::cli {
+namespace regroup {
 namespace {
 
 TEST(Nearest, FindsWhatWasMeant) {
@@ -18,4 +18,4 @@ TEST(Nearest, KeepsSilentWhenNothingIsNear) {
 }
 
 }  // namespace
-}  // namespace regroup::cli
+}  // namespace regroup

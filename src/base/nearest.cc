@@ -1,10 +1,10 @@
-#include "cli/nearest.h"
+#include "base/nearest.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-namespace regroup::cli {
+namespace regroup {
 namespace {
 
 // Letters to insert, delete, replace or swap with their neighbour.
@@ -42,4 +42,4 @@ std::optional<std::string> nearest(std::string_view typed, const std::vector<std
   return *best;
 }
 
-}  // namespace regroup::cli
+}  // namespace regroup

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace regroup::cli {
+namespace regroup {
 
 // Empty if none is near enough to be what was meant.
 std::optional<std::string> nearest(std::string_view typed, const std::vector<std::string>& known);
 
-}  // namespace regroup::cli
+}  // namespace regroup

@@ -1,0 +1,35 @@
+// A port that is ours before anybody listens on it.
+//
+// The kernel chose it and it stays bound, so the kernel gives it to nobody else: neither to a bind
+// to port 0 nor to an outgoing connection. It does not listen. A server that sets SO_REUSEADDR, as
+// PyTorch's and ours do, may bind and listen on it all the same, in whichever process; when that
+// one has gone, the port is reserved as before. So the number can be told to a worker that will
+// open the port much later, without the race of finding a free port and closing it again.
+//
+// It is no lock: whoever asks for just this number, with SO_REUSEADDR, gets it too.
+#pragma once
+
+#include <cstdint>
+
+#include "regroup/result.h"
+
+namespace regroup::io {
+
+class ReservedPort {
+ public:
+  // On all interfaces: IPv6 and IPv4 where there is IPv6, else IPv4.
+  static Result<ReservedPort> open();
+
+  ReservedPort(ReservedPort&& other) noexcept;
+  ReservedPort& operator=(ReservedPort&& other) noexcept;
+  ~ReservedPort();  // Gives it back. Whoever listens on it goes on.
+
+  std::uint16_t port() const { return port_; }
+
+ private:
+  ReservedPort(int fd, std::uint16_t port) : fd_(fd), port_(port) {}
+  int fd_;
+  std::uint16_t port_;
+};
+
+}  // namespace regroup::io

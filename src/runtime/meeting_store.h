@@ -1,0 +1,65 @@
+// Finds or hosts the store at which the nodes of a run meet.
+//
+// One of the nodes serves it, on the endpoint that all of them were given; nobody needs to be told
+// which. Both calls block the thread that makes them. What may hang (a name lookup, a connection to
+// a machine that swallows packets) runs on a thread of its own, which is left to itself when the
+// caller gives up.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/endpoint.h"
+#include "regroup/result.h"
+#include "regroup/store.h"
+#include "regroup/time.h"
+
+namespace regroup::runtime {
+
+struct MeetingStoreOptions {
+  Endpoint endpoint = {};  // Port 0: any free port, for a host.
+  // Empty: this machine hosts if the endpoint is one of its addresses and the port is free.
+  std::optional<bool> is_host = {};
+  std::string local_addr = {};      // The address to announce; empty: found.
+  Duration connect_timeout = 600s;  // For resolving, connecting, and waiting for a host to appear.
+  Duration read_timeout = 60s;      // For each call afterwards.
+  std::function<void(const std::string&)> on_status = {};  // Hears for what we wait. May be empty.
+  const std::atomic<bool>* cancelled =
+      nullptr;                 // Once true: gives up within a quarter of a second.
+  Duration first_status = 5s;  // Whoever waits for less does so in silence.
+  Duration status_interval = 10s;
+};
+
+struct MeetingStore {
+  std::unique_ptr<StoreServer> server;  // Null: somebody else hosts it.
+  std::shared_ptr<Store> store;
+  Endpoint reached;       // Where the store is (the port that was really bound).
+  std::string announced;  // This node's address as others can reach it.
+};
+
+// Who hosts: as is_host says, and then failing to bind is an error. Otherwise whoever owns the
+// endpoint (localhost, this machine's name, or an address of one of its interfaces) and is first to
+// bind it; bind() decides, so two nodes of one machine cannot both be host.
+//
+// What the host binds: a literal and localhost, just that; another name, all interfaces, because a
+// machine's own name may mean 127.0.1.1 to itself and the real address to everybody else.
+//
+// What is announced, unless it is given: by a host, the address that it bound; by all others, and
+// by a host that bound several, the address of the socket that reached the store. If that is
+// loopback though the endpoint is not, the endpoint's host as it was typed. Nobody is asked for the
+// name of an address.
+//
+// A name that does not resolve, a refused connection, a network out of reach: tried again until
+// connect_timeout, and each time the question of the host is put anew, because names and addresses
+// may come late. ErrorKind::Timeout in the end; ErrorKind::Protocol at once if what listens there
+// is no store; ErrorKind::Cancelled if told to stop.
+Result<MeetingStore> open_meeting_store(const MeetingStoreOptions& options);
+
+// The same store again after the connection was lost; never becomes host.
+Result<std::shared_ptr<Store>> reopen_meeting_store(const Endpoint& reached,
+                                                    const MeetingStoreOptions& options);
+
+}  // namespace regroup::runtime
