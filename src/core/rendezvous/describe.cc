@@ -1,0 +1,73 @@
+#include "core/rendezvous/describe.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+
+namespace regroup::core::rendezvous {
+namespace {
+
+// Naming more than so many missing nodes helps nobody.
+constexpr std::size_t kMostNamed = 16;
+
+std::string nodes(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " node" : " nodes");
+}
+
+std::string range(const Settings& settings) {
+  const std::string most = std::to_string(settings.max_nodes);
+  return settings.min_nodes == settings.max_nodes
+             ? most
+             : std::to_string(settings.min_nodes) + ".." + most;
+}
+
+std::string missing(const Wait& wait) {
+  std::multiset<std::string> here;
+  for (const auto& [node, rank] : wait.state.participants) here.insert(name_of(wait.state, node));
+  std::string names;
+  std::size_t count = 0;
+  for (const std::string& name : wait.expected) {
+    if (const auto found = here.find(name); found != here.end()) {
+      here.erase(found);
+      continue;
+    }
+    if (++count <= kMostNamed) names += (count == 1 ? "" : ", ") + name;
+  }
+  if (count > kMostNamed) names += " and " + std::to_string(count - kMostNamed) + " more";
+  return names.empty() ? names : "; missing: " + names;
+}
+
+}  // namespace
+
+std::string name_of(const State& state, const NodeId& node) {
+  const auto claim = state.claims.find(node);
+  return claim == state.claims.end() || claim->second.name.empty() ? node.address
+                                                                   : claim->second.name;
+}
+
+std::string describe_progress(const Wait& wait) {
+  const State& state = wait.state;
+  const std::string round = "round " + std::to_string(state.round);
+  if (state.redundancy_list.contains(wait.self))
+    return round + " is full with " + nodes(state.participants.size()) +
+           "; this node is a spare and waits for one of them to leave";
+  if (state.complete)
+    return round + " runs with " + nodes(state.participants.size()) + "; " +
+           nodes(state.wait_list.size()) + " waiting for the next";
+  std::string text = round + ": " + std::to_string(state.participants.size()) + " of " +
+                     range(wait.settings) + " nodes joined";
+  return text + missing(wait);
+}
+
+std::string describe_limit(const Wait& wait) {
+  const State& state = wait.state;
+  if (state.redundancy_list.contains(wait.self)) return "";
+  if (!state.complete && wait.last_call_end)
+    return "; last call ends in " +
+           in_words(std::max(Duration::zero(), *wait.last_call_end - wait.now));
+  return "; gives up in " + in_words(std::max(Duration::zero(), wait.give_up - wait.now)) +
+         " (join_timeout)";
+}
+
+}  // namespace regroup::core::rendezvous

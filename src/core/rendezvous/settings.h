@@ -1,0 +1,33 @@
+// What a run's nodes agree on beforehand. Every node must be started with the same values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "regroup/result.h"
+#include "regroup/time.h"
+
+namespace regroup::core::rendezvous {
+
+// The defaults are torchrun's.
+struct Settings {
+  std::string run_id;
+  std::int64_t min_nodes = 1;
+  std::int64_t max_nodes = 1;
+
+  Duration join_timeout = 600s;      // For a round to come together.
+  Duration last_call_timeout = 30s;  // For more nodes to come once the minimum is there.
+  Duration close_timeout = 30s;      // For closing the run.
+  Duration heartbeat_timeout = 5s;   // For one heartbeat to reach the backend.
+
+  Duration keep_alive_interval = 5s;     // Between heartbeats.
+  std::int64_t keep_alive_attempts = 3;  // So many missed in a row: the node counts as dead.
+
+  Duration silence_limit() const { return keep_alive_interval * keep_alive_attempts; }
+};
+
+// The first thing that is wrong, with its value and what would be right.
+Result<void> validate(const Settings& settings);
+
+}  // namespace regroup::core::rendezvous

@@ -1,0 +1,26 @@
+// What may grow in this room. A rendezvous state beyond one of these is refused; the limits of
+// store requests are in core/store/limits.h.
+#pragma once
+
+#include <cstddef>
+
+namespace regroup::wire {
+
+// Of one state, as read and as it would be written again. A store of PyTorch holds values of 8 MiB,
+// and a state of 10 000 nodes has about 1 MiB.
+inline constexpr std::size_t kStateBytes = std::size_t{8} << 20;
+// Values, members of containers and memo slots of one pickle. A node costs about a dozen of each.
+inline constexpr std::size_t kPickleValues = std::size_t{1} << 20;
+// Containers that are open one inside the other.
+inline constexpr std::size_t kPickleDepth = 32;
+inline constexpr std::size_t kStateAttributes = 64;
+inline constexpr std::size_t kNodeAttributes = 32;
+inline constexpr std::size_t kAddressBytes = 1024;
+// A longer claim is no claim of this version, so it is ignored like any other form we do not know.
+inline constexpr std::size_t kClaimBytes = 1024;
+// All attributes together that we keep without knowing them, and how deep one may be nested. It is
+// less than kPickleDepth, because it is written inside other containers.
+inline constexpr std::size_t kExtraBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kExtraDepth = 16;
+
+}  // namespace regroup::wire
