@@ -1,0 +1,136 @@
+// How the nodes of a run meet: who is in the round, which rank each has, where the workers' store
+// is.
+//
+//   auto handler = regroup::make_rendezvous({.backend = "c10d", .endpoint = "node-1:29400",
+//                                            .run_id = "job-17", .min_nodes = 6, .max_nodes = 8});
+//   if (!handler) return report(handler.error());
+//   auto round = (*handler)->next_rendezvous();       // Waits for the others.
+//   start_workers(round->rank, round->world_size, round->bootstrap);
+//   ...
+//   if (auto now = (*handler)->status(); now && now->must_rejoin()) { stop; next_rendezvous(); }
+//   (*handler)->shutdown();                           // The run is over, for everybody.
+//
+// A node of regroup and a node of PyTorch's torchrun (2.4 and newer) can be in the same run.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "regroup/result.h"
+#include "regroup/store.h"
+#include "regroup/time.h"
+
+namespace regroup {
+
+struct RendezvousParameters {
+  std::string backend = "c10d";  // A registered name: "c10d", "static", or one of your own.
+  std::string endpoint = {};     // HOST[:PORT]; a path for the c10d backend with store_type=file.
+  std::string run_id = {};
+  std::int64_t min_nodes = 1;
+  std::int64_t max_nodes = 1;
+  std::string local_addr = {};  // This node's address as others reach it; empty: found by itself.
+  // The rank itself with the static backend; elsewhere a wish.
+  std::optional<std::int64_t> node_rank = {};
+  std::map<std::string, std::string> config =
+      {};                                        // Of --rdzv-conf; docs/rendezvous.md has the keys.
+  std::vector<std::string> expected_nodes = {};  // Names; who is missing is said while waiting.
+
+  // One line about what is waited for: when it changes, and every ten seconds. Empty: logged.
+  std::function<void(const std::string&)> on_status = {};
+
+  // Once it is true, make_rendezvous() and next_rendezvous() end with Cancelled, within half a
+  // second or so.
+  std::shared_ptr<const std::atomic<bool>> interrupted = {};
+
+  // Of `config`. An integer or a boolean (1/true/t/yes/y, 0/false/f/no/n) that is none is an
+  // InvalidArgument that names the key.
+  std::optional<std::string> text(std::string_view key) const;
+  Result<std::optional<std::int64_t>> integer(std::string_view key) const;
+  Result<std::optional<bool>> boolean(std::string_view key) const;
+};
+
+// "key=value,key=value", as given to --rdzv-conf. The last of two equal keys counts.
+Result<std::map<std::string, std::string>> parse_rendezvous_config(std::string_view text);
+
+// Where the workers' own store is served.
+struct BootstrapStore {
+  std::string address;
+  std::uint16_t port = 0;
+  friend bool operator==(const BootstrapStore&, const BootstrapStore&) = default;
+};
+
+struct RendezvousInfo {
+  // Shared by the members of the round. Its keys are the round's own, except with the static
+  // backend, which knows no rounds.
+  std::shared_ptr<Store> store;
+  std::int64_t round = 0;
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
+  BootstrapStore bootstrap;
+  std::vector<std::string> nodes;  // Names, in the order of ranks; empty where nobody knows them.
+};
+
+// What has become of the round that this node joined last.
+struct RendezvousStatus {
+  bool member = true;        // False: the others dropped this node, or it has left.
+  bool whole = true;         // False: a member is gone.
+  bool closed = false;       // The run is over.
+  std::int64_t waiting = 0;  // Nodes that want to come in.
+  bool must_rejoin() const { return !member || !whole || waiting > 0; }
+};
+
+// May be used by several threads; a call waits for the one before it. Errors: Closed, Timeout,
+// Connection, Corrupt (the shared state cannot be read; it is left as it is), NotNeeded (this node
+// was a spare and the run has ended: not a failure), Cancelled.
+class RendezvousHandler {
+ public:
+  RendezvousHandler() = default;
+  RendezvousHandler(const RendezvousHandler&) = delete;
+  RendezvousHandler& operator=(const RendezvousHandler&) = delete;
+  virtual ~RendezvousHandler() = default;  // Ends the heartbeats; the others notice by and by.
+
+  virtual std::string backend() const = 0;
+  virtual std::string run_id() const = 0;
+
+  // Leaves the round this node is in, and waits until it is in the next. From then on heartbeats
+  // are sent in the background.
+  virtual Result<RendezvousInfo> next_rendezvous() = 0;
+
+  // These ask the backend at most once a second and answer from memory in between.
+  virtual Result<bool> is_closed() = 0;
+  virtual Result<std::int64_t> num_nodes_waiting() = 0;
+  virtual Result<RendezvousStatus> status() = 0;
+
+  // Ends the run for everybody, for good. Twice is fine.
+  virtual Result<void> set_closed() = 0;
+
+  // Stops the heartbeats and closes the run.
+  virtual Result<void> shutdown() = 0;
+
+  // Takes this node off every list, so that the others need not wait for its silence. The run goes
+  // on.
+  virtual Result<void> leave() = 0;
+
+  // True if the agents' store also serves the workers (their TORCHELASTIC_USE_AGENT_STORE).
+  virtual bool use_agent_store() const = 0;
+};
+
+using RendezvousCreator =
+    Result<std::unique_ptr<RendezvousHandler>> (*)(const RendezvousParameters& parameters);
+
+// Makes a backend known. The same creator twice is fine; another under a taken name is refused.
+Result<void> register_rendezvous(std::string name, RendezvousCreator creator);
+
+// Bad parameters are InvalidArgument; an unknown key in the configuration is only warned of, as
+// torchrun accepts any. The c10d and static backends open their store here, and wait for it as long
+// as for the other nodes.
+Result<std::unique_ptr<RendezvousHandler>> make_rendezvous(const RendezvousParameters& parameters);
+
+}  // namespace regroup

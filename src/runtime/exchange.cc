@@ -1,0 +1,75 @@
+#include "runtime/exchange.h"
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "regroup/store_helpers.h"
+#include "wire/rank_messages.h"
+
+namespace regroup::runtime {
+namespace {
+
+using core::rendezvous::AssignedRanks;
+using core::rendezvous::RoleInfo;
+
+std::string role_info_key(std::int64_t rank) {
+  return "torchelastic/role_info/" + std::to_string(rank);
+}
+
+std::string assigned_ranks_key(std::int64_t rank) {
+  return "torchelastic/assigned_ranks/" + std::to_string(rank);
+}
+
+bool nodes_are_identical() {
+  const char* identical = std::getenv("TORCH_ELASTIC_WORKER_IDENTICAL");
+  return identical != nullptr && std::string_view(identical) == "1";
+}
+
+// Rank 0's part.
+Result<void> assign_for_all(Store& store, std::int64_t world_size) {
+  Store::Keys keys;
+  for (std::int64_t rank = 0; rank < world_size; ++rank) keys.push_back(role_info_key(rank));
+  const auto texts = store.multi_get(keys);
+  if (!texts) return tl::unexpected(texts.error());
+  std::vector<RoleInfo> nodes;
+  for (const std::string& text : *texts) {
+    auto info = wire::decode_role_info(text);
+    if (!info) return tl::unexpected(info.error());
+    nodes.push_back(std::move(*info));
+  }
+  Store::Entries entries;
+  std::int64_t rank = 0;
+  for (const AssignedRanks& assigned : core::rendezvous::assign_ranks(nodes))
+    entries.emplace_back(assigned_ranks_key(rank++), wire::encode_assigned_ranks(assigned));
+  return store.multi_set(entries);
+}
+
+}  // namespace
+
+Result<AssignedRanks> exchange_ranks(Store& store, std::int64_t world_size, const RoleInfo& mine) {
+  if (nodes_are_identical()) {
+    const std::int64_t base = mine.rank * mine.local_world_size;
+    const std::int64_t world = world_size * mine.local_world_size;
+    return AssignedRanks{.base_global_rank = base,
+                         .global_world_size = world,
+                         .base_role_rank = base,
+                         .role_world_size = world};
+  }
+  if (auto told = store.set(role_info_key(mine.rank), wire::encode_role_info(mine)); !told)
+    return tl::unexpected(told.error());
+  if (mine.rank == 0) {
+    if (auto done = assign_for_all(store, world_size); !done) return tl::unexpected(done.error());
+  }
+  const auto text = store.get(assigned_ranks_key(mine.rank));
+  if (!text) return tl::unexpected(text.error());
+  return wire::decode_assigned_ranks(*text);
+}
+
+Result<void> exit_barrier(Store& store, std::int64_t world_size, Duration limit) {
+  return barrier(store, "torchelastic/agent/terminal_state", world_size, {.limit = limit});
+}
+
+}  // namespace regroup::runtime

@@ -1,0 +1,24 @@
+// What --rdzv-conf says, made into settings.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/rendezvous/settings.h"
+#include "regroup/rendezvous.h"
+
+namespace regroup::runtime {
+
+// Checked: bad values are InvalidArgument, with their key.
+Result<core::rendezvous::Settings> settings_of(const RendezvousParameters& parameters);
+
+// A key that its backend does not know is most likely misspelt. torchrun accepts it silently, so it
+// is no error; it is told, with the known key that is nearest.
+void warn_of_unknown_keys(const RendezvousParameters& parameters,
+                          const std::vector<std::string>& known);
+
+// The keys that settings_of() reads.
+const std::vector<std::string>& settings_keys();
+
+}  // namespace regroup::runtime

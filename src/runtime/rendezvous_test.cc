@@ -1,0 +1,398 @@
+#include "regroup/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "io/reserved_port.h"
+#include "regroup/rendezvous_backend.h"
+#include "runtime/exchange.h"
+#include "wire/base64.h"
+
+namespace regroup {
+namespace {
+
+using testing::HasSubstr;
+
+using Handler = std::unique_ptr<RendezvousHandler>;
+
+RendezvousParameters between(std::int64_t min, std::int64_t max) {
+  return {.backend = "c10d",
+          .endpoint = "",
+          .run_id = "run",
+          .min_nodes = min,
+          .max_nodes = max,
+          .config = {{"last_call_timeout", "1"}},
+          .on_status = [](const std::string&) {}};
+}
+
+Handler over(const std::shared_ptr<Store>& store, RendezvousParameters parameters,
+             const std::string& name) {
+  parameters.local_addr = name;
+  auto backend = make_store_backend(*store->clone(), parameters.run_id);
+  EXPECT_TRUE(backend);
+  auto handler = make_dynamic_rendezvous(parameters, std::move(*backend), store, name);
+  EXPECT_TRUE(handler);
+  return std::move(*handler);
+}
+
+// Everybody joins, each on a thread of its own, as if on a machine of its own.
+std::vector<Result<RendezvousInfo>> all_join(const std::vector<RendezvousHandler*>& handlers) {
+  std::vector<std::future<Result<RendezvousInfo>>> joining;
+  for (RendezvousHandler* handler : handlers)
+    joining.push_back(
+        std::async(std::launch::async, [handler] { return handler->next_rendezvous(); }));
+  std::vector<Result<RendezvousInfo>> joined;
+  for (auto& one : joining) joined.push_back(one.get());
+  return joined;
+}
+
+TEST(DynamicRendezvous, AllSeeTheSameWorld) {
+  const auto store = make_memory_store(30s);
+  std::vector<Handler> handlers;
+  std::vector<RendezvousHandler*> nodes;
+  for (int i = 0; i < 12; ++i) {
+    handlers.push_back(over(store, between(12, 12), "n" + std::to_string(i)));
+    nodes.push_back(handlers.back().get());
+  }
+  for (std::int64_t round = 0; round < 3; ++round) {
+    const auto joined = all_join(nodes);
+    for (std::size_t i = 0; i < joined.size(); ++i) {
+      ASSERT_TRUE(joined[i]) << joined[i].error().message;
+      EXPECT_EQ(joined[i]->rank, static_cast<std::int64_t>(i));  // n2 before n10.
+      EXPECT_EQ(joined[i]->world_size, 12);
+      EXPECT_EQ(joined[i]->round, round);
+      EXPECT_EQ(joined[i]->nodes, joined[0]->nodes);
+      EXPECT_EQ(joined[i]->bootstrap, joined[0]->bootstrap);
+    }
+  }
+}
+
+TEST(DynamicRendezvous, RoundsShareNoKeysAndTheWorkersStoreStartsEmptyOnTheSamePort) {
+  const auto store = make_memory_store(30s);
+  auto only = over(store, between(1, 1), "127.0.0.1");
+  auto first = only->next_rendezvous();
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(first->store->set("key", "old"));
+  const auto workers = [](const RendezvousInfo& info) {
+    return connect_tcp_store(
+        {.host = info.bootstrap.address, .port = info.bootstrap.port, .timeout = 10s});
+  };
+  auto old_worker = workers(*first);
+  ASSERT_TRUE(old_worker);
+  ASSERT_TRUE((*old_worker)->set("default_pg", "stale"));
+  ASSERT_TRUE((*old_worker)->num_keys());
+
+  auto second = only->next_rendezvous();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->round, 1);
+  EXPECT_EQ(second->bootstrap, first->bootstrap);
+  EXPECT_EQ(second->store->check({"key"}), false);
+  auto new_worker = workers(*second);
+  ASSERT_TRUE(new_worker);
+  EXPECT_EQ((*new_worker)->check({"default_pg"}), false);
+}
+
+TEST(DynamicRendezvous, TheLastCallGathersWhoComesInTime) {
+  const auto store = make_memory_store(30s);
+  auto a = over(store, between(1, 3), "a");
+  auto b = over(store, between(1, 3), "b");
+  const auto joined = all_join({a.get(), b.get()});
+  ASSERT_TRUE(joined[0] && joined[1]);
+  EXPECT_EQ(joined[0]->world_size, 2);
+  EXPECT_EQ(joined[1]->rank, 1);
+}
+
+TEST(DynamicRendezvous, ANewcomerIsSeenAndGetsIn) {
+  const auto store = make_memory_store(30s);
+  auto a = over(store, between(1, 2), "a");
+  ASSERT_TRUE(a->next_rendezvous());
+  auto b = over(store, between(1, 2), "b");
+  auto joining = std::async(std::launch::async, [&] { return b->next_rendezvous(); });
+  while (a->num_nodes_waiting().value() == 0) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(a->status()->must_rejoin());
+  auto again = a->next_rendezvous();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->world_size, 2);
+  EXPECT_EQ(joining.get()->rank, 1);
+}
+
+TEST(DynamicRendezvous, WhoLeavesIsMissedAtOnce) {
+  const auto store = make_memory_store(30s);
+  auto a = over(store, between(2, 2), "a");
+  auto b = over(store, between(2, 2), "b");
+  for (const auto& one : all_join({a.get(), b.get()})) ASSERT_TRUE(one);
+  EXPECT_FALSE(a->status()->must_rejoin());
+  ASSERT_TRUE(b->leave());
+  while (a->status()->whole) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(a->status()->member);
+  EXPECT_FALSE(b->status()->member);
+}
+
+TEST(DynamicRendezvous, ASpareTakesOver) {
+  const auto store = make_memory_store(30s);
+  auto a = over(store, between(1, 1), "a");
+  ASSERT_TRUE(a->next_rendezvous());
+  auto spare = over(store, between(1, 1), "s");
+  auto waiting = std::async(std::launch::async, [&] { return spare->next_rendezvous(); });
+  ASSERT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+  EXPECT_EQ(a->num_nodes_waiting(), 0);  // A spare disturbs nobody.
+  ASSERT_TRUE(a->leave());
+  const auto joined = waiting.get();
+  ASSERT_TRUE(joined) << joined.error().message;
+  EXPECT_EQ(joined->round, 1);
+}
+
+TEST(DynamicRendezvous, CloseEndsItForEverybody) {
+  const auto store = make_memory_store(30s);
+  auto a = over(store, between(1, 1), "a");
+  ASSERT_TRUE(a->next_rendezvous());
+  auto spare = over(store, between(1, 1), "s");
+  auto waiting = std::async(std::launch::async, [&] { return spare->next_rendezvous(); });
+  ASSERT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+  EXPECT_EQ(a->is_closed(), false);
+  ASSERT_TRUE(a->set_closed());
+  ASSERT_TRUE(a->set_closed());
+  EXPECT_EQ(a->is_closed(), true);
+  EXPECT_EQ(waiting.get().error().kind, ErrorKind::NotNeeded);
+  auto late = over(store, between(1, 1), "l");
+  EXPECT_EQ(late->next_rendezvous().error().kind, ErrorKind::Closed);
+  EXPECT_TRUE(a->shutdown());
+}
+
+TEST(DynamicRendezvous, TimesOutWithWhatWasMissing) {
+  RendezvousParameters parameters = between(2, 2);
+  parameters.config["join_timeout"] = "1";
+  parameters.expected_nodes = {"a", "b"};
+  auto a = over(make_memory_store(30s), parameters, "a");
+  const auto joined = a->next_rendezvous();
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().kind, ErrorKind::Timeout);
+  EXPECT_THAT(joined.error().message, HasSubstr("did not meet within 1 s (join_timeout)"));
+  EXPECT_THAT(joined.error().message, HasSubstr("1 of 2 nodes joined; missing: b"));
+}
+
+TEST(DynamicRendezvous, CanBeInterrupted) {
+  RendezvousParameters parameters = between(2, 2);
+  const auto interrupted = std::make_shared<std::atomic<bool>>(false);
+  parameters.interrupted = interrupted;
+  auto a = over(make_memory_store(30s), parameters, "a");
+  auto joining = std::async(std::launch::async, [&] { return a->next_rendezvous(); });
+  *interrupted = true;
+  EXPECT_EQ(joining.get().error().kind, ErrorKind::Cancelled);
+  EXPECT_TRUE(a->leave());
+}
+
+TEST(DynamicRendezvous, SaysWhatItWaitsFor) {
+  RendezvousParameters parameters = between(2, 4);
+  parameters.config["join_timeout"] = "3";
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  parameters.on_status = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+  };
+  auto a = over(make_memory_store(30s), parameters, "a");
+  EXPECT_FALSE(a->next_rendezvous());
+  ASSERT_FALSE(lines.empty());
+  EXPECT_THAT(lines.front(), HasSubstr("round 0: 1 of 2..4 nodes joined; gives up in "));
+}
+
+TEST(DynamicRendezvous, CorruptStateIsAnErrorAndStaysAsItIs) {
+  const auto store = make_memory_store(5s);
+  const std::string hostile = wire::encode_base64("cos\nsystem\n(S'true'\ntR.");
+  for (const std::string& text : {std::string("no base64!"), hostile}) {
+    ASSERT_TRUE(store->set("torch.rendezvous.run", text));
+    auto a = over(store, between(1, 1), "a");
+    EXPECT_EQ(a->next_rendezvous().error().kind, ErrorKind::Corrupt);
+    EXPECT_EQ(a->set_closed().error().kind, ErrorKind::Corrupt);
+    EXPECT_EQ(store->get("torch.rendezvous.run"), text);
+  }
+}
+
+TEST(DynamicRendezvous, OverAFile) {
+  const std::string path = testing::TempDir() + "rendezvous." + std::to_string(::getpid());
+  RendezvousParameters parameters = between(2, 2);
+  parameters.endpoint = path;
+  parameters.config["store_type"] = "FILE";
+  parameters.local_addr = "127.0.0.1";
+  auto a = make_rendezvous(parameters);
+  auto b = make_rendezvous(parameters);
+  ASSERT_TRUE(a && b);
+  const auto joined = all_join({a->get(), b->get()});
+  ASSERT_TRUE(joined[0] && joined[1]);
+  EXPECT_EQ(joined[0]->rank + joined[1]->rank, 1);
+  std::remove(path.c_str());
+}
+
+TEST(C10dRendezvous, OneHostsAndTheOthersFindIt) {
+  auto probe = StoreServer::start({.host = "127.0.0.1", .port = 0});
+  ASSERT_TRUE(probe);
+  RendezvousParameters parameters = between(3, 3);
+  parameters.endpoint = "127.0.0.1:" + std::to_string((*probe)->port());
+  // The port is taken by a store of this machine: everybody becomes its client.
+  std::vector<Handler> handlers;
+  std::vector<RendezvousHandler*> nodes;
+  for (int i = 0; i < 3; ++i) {
+    auto handler = make_rendezvous(parameters);
+    ASSERT_TRUE(handler) << handler.error().message;
+    handlers.push_back(std::move(*handler));
+    nodes.push_back(handlers.back().get());
+  }
+  for (const auto& one : all_join(nodes)) {
+    ASSERT_TRUE(one) << one.error().message;
+    EXPECT_EQ(one->bootstrap.address, "127.0.0.1");
+  }
+}
+
+TEST(C10dRendezvous, AStoreThatCameBackEmptyIsMetAtAgain) {
+  auto server = StoreServer::start({.host = "127.0.0.1", .port = 0});
+  ASSERT_TRUE(server);
+  RendezvousParameters parameters = between(1, 1);
+  parameters.endpoint = "127.0.0.1:" + std::to_string((*server)->port());
+  auto a = make_rendezvous(parameters);
+  ASSERT_TRUE(a);
+  ASSERT_TRUE((*a)->next_rendezvous());
+  (*server)->clear();                   // As if it had been started again: no keys, no connections.
+  std::this_thread::sleep_for(1100ms);  // The state is remembered for a second.
+  const auto status = (*a)->status();
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_FALSE(status->member);
+  const auto again = (*a)->next_rendezvous();
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->world_size, 1);
+}
+
+TEST(StaticRendezvous, RanksAreAsGiven) {
+  const auto reserved = io::ReservedPort::open();
+  ASSERT_TRUE(reserved);
+  const std::uint16_t port = reserved->port();
+  std::vector<Handler> handlers;
+  for (std::int64_t rank : {2, 0, 1}) {
+    auto handler = make_rendezvous({.backend = "static",
+                                    .endpoint = "127.0.0.1:" + std::to_string(port),
+                                    .run_id = "run",
+                                    .min_nodes = 3,
+                                    .max_nodes = 3,
+                                    .node_rank = rank,
+                                    .on_status = [](const std::string&) {}});
+    ASSERT_TRUE(handler) << handler.error().message;
+    handlers.push_back(std::move(*handler));
+  }
+  std::vector<RendezvousHandler*> nodes;
+  for (const Handler& handler : handlers) nodes.push_back(handler.get());
+  const auto joined = all_join(nodes);
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(joined[i]) << joined[i].error().message;
+    EXPECT_EQ(joined[i]->rank, (std::vector<std::int64_t>{2, 0, 1})[i]);
+    EXPECT_EQ(joined[i]->world_size, 3);
+    EXPECT_EQ(joined[i]->bootstrap, (BootstrapStore{"127.0.0.1", port}));
+  }
+  ASSERT_TRUE(joined[0]->store->set("key", "value"));
+  EXPECT_EQ(joined[2]->store->get("key"), "value");
+  EXPECT_EQ(handlers[0]->is_closed(), false);
+  EXPECT_TRUE(handlers[0]->shutdown());
+}
+
+TEST(Rendezvous, BadParametersAreRefusedWithAReason) {
+  const auto message = [](auto change) {
+    RendezvousParameters parameters = between(1, 2);
+    parameters.endpoint = "127.0.0.1:0";
+    change(parameters);
+    const auto made = make_rendezvous(parameters);
+    if (made) return std::string("made");
+    EXPECT_EQ(made.error().kind, ErrorKind::InvalidArgument);
+    return made.error().message;
+  };
+  using P = RendezvousParameters;
+  EXPECT_THAT(message([](P& p) { p.run_id = ""; }), HasSubstr("run id is empty"));
+  EXPECT_THAT(message([](P& p) { p.min_nodes = 0; }), HasSubstr("at least 1"));
+  EXPECT_THAT(message([](P& p) { p.max_nodes = 0; }), HasSubstr("below the smallest"));
+  EXPECT_THAT(message([](P& p) { p.config["join_timeout"] = "-3"; }),
+              HasSubstr("join_timeout is -3 s"));
+  EXPECT_THAT(message([](P& p) { p.config["join_timeout"] = "soon"; }),
+              HasSubstr("join_timeout is 'soon'; it must be a whole number"));
+  EXPECT_THAT(message([](P& p) { p.config["read_timeout"] = "0"; }), HasSubstr("read_timeout"));
+  EXPECT_THAT(message([](P& p) { p.config["is_host"] = "maybe"; }), HasSubstr("true or false"));
+  EXPECT_THAT(message([](P& p) { p.config["store_type"] = "tape"; }), HasSubstr("tcp or file"));
+  EXPECT_THAT(message([](P& p) { p.endpoint = "host:port"; }), HasSubstr("port"));
+  EXPECT_THAT(message([](P& p) { p.backend = "c10"; }), HasSubstr("Did you mean c10d?"));
+  EXPECT_THAT(message([](P& p) { p.node_rank = -1; }), HasSubstr("ranks start at 0"));
+  EXPECT_THAT(message([](P& p) {
+                p.backend = "static";
+                p.endpoint = "127.0.0.1:1";
+              }),
+              HasSubstr("needs this node's rank"));
+  EXPECT_THAT(message([](P& p) {
+                p.backend = "static";
+                p.endpoint = "127.0.0.1:1";
+                p.node_rank = 2;
+              }),
+              HasSubstr("must be 0 to 1"));
+}
+
+TEST(Rendezvous, ConfigurationText) {
+  using Config = std::map<std::string, std::string>;
+  EXPECT_EQ(parse_rendezvous_config(""), Config{});
+  EXPECT_EQ(parse_rendezvous_config(" a=1 , b = x=y ,a=2"), (Config{{"a", "2"}, {"b", "x=y"}}));
+  EXPECT_FALSE(parse_rendezvous_config("a=1,"));
+  EXPECT_FALSE(parse_rendezvous_config("=1"));
+  EXPECT_THAT(parse_rendezvous_config("a").error().message, HasSubstr("has no value"));
+  EXPECT_THAT(parse_rendezvous_config("a=").error().message, HasSubstr("has no value"));
+
+  const RendezvousParameters parameters{.run_id = "r", .config = {{"n", " +12 "}, {"yes", "T"}}};
+  EXPECT_EQ(parameters.integer("n"), 12);
+  EXPECT_EQ(parameters.integer("none"), std::nullopt);
+  EXPECT_EQ(parameters.boolean("yes"), true);
+  EXPECT_FALSE(parameters.boolean("n"));
+}
+
+Result<Handler> make_nothing(const RendezvousParameters&) {
+  return fail(ErrorKind::Unsupported, "made by the plug-in");
+}
+Result<Handler> make_other(const RendezvousParameters& parameters) {
+  return make_nothing(parameters);
+}
+
+TEST(Rendezvous, BackendsAreKnownByName) {
+  EXPECT_TRUE(register_rendezvous("plug-in", make_nothing));
+  EXPECT_TRUE(register_rendezvous("plug-in", make_nothing));
+  EXPECT_FALSE(register_rendezvous("plug-in", make_other));
+  EXPECT_FALSE(register_rendezvous("static", make_nothing));
+  RendezvousParameters parameters = between(1, 1);
+  parameters.backend = "plug-in";
+  EXPECT_EQ(make_rendezvous(parameters).error().message, "made by the plug-in");
+}
+
+TEST(Exchange, RanksAndTheExitBarrier) {
+  const auto store = make_memory_store(30s);
+  const std::vector<core::rendezvous::RoleInfo> nodes{
+      {"ps", 0, 2}, {"trainer", 1, 3}, {"ps", 2, 1}};
+  std::vector<std::future<Result<core::rendezvous::AssignedRanks>>> asking;
+  for (const auto& node : nodes)
+    asking.push_back(std::async(std::launch::async, [&store, node] {
+      auto assigned = runtime::exchange_ranks(*store, 3, node);
+      EXPECT_TRUE(runtime::exit_barrier(*store, 3, 30s));
+      return assigned;
+    }));
+  EXPECT_EQ(asking[0].get(), (core::rendezvous::AssignedRanks{0, 6, 0, 3}));
+  EXPECT_EQ(asking[1].get(), (core::rendezvous::AssignedRanks{2, 6, 0, 3}));
+  EXPECT_EQ(asking[2].get(), (core::rendezvous::AssignedRanks{5, 6, 2, 3}));
+}
+
+TEST(Exchange, RubbishFromAPeerIsAnError) {
+  const auto store = make_memory_store(5s);
+  ASSERT_TRUE(store->set("torchelastic/role_info/1", "[1, 2"));
+  const auto assigned = runtime::exchange_ranks(*store, 2, {"default", 0, 1});
+  ASSERT_FALSE(assigned);
+  EXPECT_EQ(assigned.error().kind, ErrorKind::Protocol);
+}
+
+}  // namespace
+}  // namespace regroup

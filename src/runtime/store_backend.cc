@@ -1,0 +1,122 @@
+// torchrun's c10d rendezvous backend: the run's state as base64 text under one key of a store.
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/text.h"
+#include "regroup/rendezvous_backend.h"
+#include "wire/base64.h"
+
+namespace regroup {
+namespace {
+
+// Means «no state yet». Reading a missing key would wait for it, so the key is made first.
+constexpr std::string_view kNoState = "Y2FuaW1hZGFt";
+
+class StoreBackend final : public RendezvousBackend {
+ public:
+  using Reopen = std::function<Result<std::shared_ptr<Store>>()>;
+
+  StoreBackend(std::shared_ptr<Store> store, const std::string& run_id, Reopen reopen)
+      : store_(std::move(store)),
+        key_("torch.rendezvous." + run_id),
+        phases_("torch.rendezvous." + run_id + ".left/"),
+        reopen_(std::move(reopen)) {}
+
+  std::string name() const override { return "c10d"; }
+
+  Result<void> make_key() {
+    const auto made = noting_loss(store_->compare_set(key_, "", kNoState));
+    if (!made) return tl::unexpected(made.error());
+    return {};
+  }
+
+  Result<std::optional<Present>> get_state() override {
+    if (auto open = reopen_if_lost(); !open) return tl::unexpected(open.error());
+    auto text = noting_loss(store_->get(key_));
+    if (text) return decode(std::move(*text));
+    // Waited for in vain: somebody has removed the key. Next time there will be one.
+    if (text.error().kind == ErrorKind::Timeout) (void)make_key();
+    return tl::unexpected(text.error());
+  }
+
+  Result<SetAnswer> set_state(std::string_view bytes,
+                              const std::optional<std::string>& token) override {
+    if (auto open = reopen_if_lost(); !open) return tl::unexpected(open.error());
+    const std::string desired = wire::encode_base64(bytes);
+    auto text = noting_loss(store_->compare_set(key_, token ? *token : kNoState, desired));
+    if (!text) return tl::unexpected(text.error());
+    if (*text == desired) return SetAnswer{true, Present{std::string(bytes), std::move(*text)}};
+    auto present = decode(std::move(*text));
+    if (!present) return tl::unexpected(present.error());
+    return SetAnswer{false, std::move(*present)};
+  }
+
+  void announce_left(std::string_view phase) override {
+    if (!lost_) (void)noting_loss(store_->set(phases_ + std::string(phase), "1"));
+  }
+
+  bool wait_until_left(std::string_view phase, Duration limit) override {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    if (!lost_) {
+      const auto left = noting_loss(store_->wait({phases_ + std::string(phase)}, limit));
+      if (left || left.error().kind == ErrorKind::Timeout) return left.has_value();
+    }
+    std::this_thread::sleep_until(until);
+    return false;
+  }
+
+ private:
+  template <class T>
+  Result<T> noting_loss(Result<T> answer) {
+    // A limit that passed while waiting for a key leaves the connection in order; whatever else
+    // went wrong, a new one is the cure.
+    if (!answer && answer.error().kind != ErrorKind::Timeout) lost_ = true;
+    return answer;
+  }
+
+  Result<void> reopen_if_lost() {
+    if (!lost_ || !reopen_) return {};
+    auto store = reopen_();
+    if (!store) return tl::unexpected(store.error());
+    store_ = std::move(*store);
+    lost_ = false;
+    return make_key();  // The host may have started again, with nothing in its store.
+  }
+
+  Result<std::optional<Present>> decode(std::string text) const {
+    if (text == kNoState) return std::nullopt;
+    auto bytes = wire::decode_base64(text);
+    if (!bytes)
+      return fail(ErrorKind::Corrupt, "the key " + printable(key_) +
+                                          " holds no rendezvous state: " + bytes.error().message +
+                                          ". It was left as it is; use another run id, or delete "
+                                          "the key if the run is over.");
+    return Present{std::move(*bytes), std::move(text)};
+  }
+
+  std::shared_ptr<Store> store_;
+  const std::string key_;
+  const std::string phases_;
+  const Reopen reopen_;
+  bool lost_ = false;
+};
+
+}  // namespace
+
+void RendezvousBackend::announce_left(std::string_view) {}
+
+bool RendezvousBackend::wait_until_left(std::string_view, Duration limit) {
+  std::this_thread::sleep_for(limit);
+  return false;
+}
+
+Result<std::unique_ptr<RendezvousBackend>> make_store_backend(
+    std::shared_ptr<Store> store, const std::string& run_id,
+    std::function<Result<std::shared_ptr<Store>>()> reopen) {
+  auto backend = std::make_unique<StoreBackend>(std::move(store), run_id, std::move(reopen));
+  if (auto made = backend->make_key(); !made) return tl::unexpected(made.error());
+  return backend;
+}
+
+}  // namespace regroup
