@@ -50,6 +50,16 @@ Result<void> publish(const BootstrapStore& where, Store& round_store) {
   return round_store.set(kPortKey, std::to_string(where.port));
 }
 
+// Under the keys of this round too, where a torchrun node that has just come waits for them in
+// vain: an old rank 0 of torchrun's does not write them again.
+Result<BootstrapStore> tell_again(BootstrapStore where, Store& round_store) {
+  const auto there = round_store.check({kAddressKey, kPortKey});
+  if (!there) return tl::unexpected(there.error());
+  if (*there) return read_pair(round_store);
+  if (auto told = publish(where, round_store); !told) return tl::unexpected(told.error());
+  return where;
+}
+
 bool answers(const BootstrapStore& where) {
   return connect_tcp_store({.host = where.address, .port = where.port, .timeout = kAnswerLimit})
       .has_value();
@@ -84,11 +94,17 @@ Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
   // the time to forget the keys of the last round. The port stays, because others may have kept it.
   if (server_) server_->clear();
   const NodeId& first = rank_0(joined);
+  const auto round_store = make_prefix_store(round_prefix(run_id_, joined.round), store);
   if (first != self) {
     const bool is_torchrun = !joined.claims.contains(first);
-    return await(joined.round, shared_ && is_torchrun, store);
+    if (!shared_ || !is_torchrun) return await(joined.round, *round_store, {});
+    auto where = known_ && known_->node == first ? tell_again(known_->where, *round_store)
+                                                 : await(joined.round, *round_store, [&] {
+                                                     return of_earlier_rounds(joined.round, store);
+                                                   });
+    if (where) known_ = Known{first, *where};
+    return where;
   }
-  const auto round_store = make_prefix_store(round_prefix(run_id_, joined.round), store);
   if (shared_ && has_torchrun_nodes(joined)) {
     // They stay with the pair of their first round, whoever is rank 0 now: so must everybody.
     auto earlier = of_earlier_rounds(joined.round, store);
@@ -124,20 +140,20 @@ Result<BootstrapStore> Bootstrap::serve() {
   return BootstrapStore{address_, server_->port()};
 }
 
-Result<BootstrapStore> Bootstrap::await(std::int64_t round, bool may_be_older,
-                                        const std::shared_ptr<Store>& store) {
-  const auto round_store = make_prefix_store(round_prefix(run_id_, round), store);
+Result<BootstrapStore> Bootstrap::await(
+    std::int64_t round, Store& round_store,
+    const std::function<Result<std::optional<BootstrapStore>>()>& find_older) {
   const Instant start = io::now();
-  const Instant deadline = io::deadline_after(round_store->timeout());
+  const Instant deadline = io::deadline_after(round_store.timeout());
   for (;;) {
-    const auto here = round_store->wait({kAddressKey, kPortKey}, kSlice);
-    if (here) return read_pair(*round_store);
+    const auto here = round_store.wait({kAddressKey, kPortKey}, kSlice);
+    if (here) return read_pair(round_store);
     if (here.error().kind != ErrorKind::Timeout) return tl::unexpected(here.error());
     if (interrupted_) return fail(ErrorKind::Cancelled, "interrupted");
-    if (may_be_older && io::now() - start > kPatience) {
-      auto earlier = of_earlier_rounds(round, store);
-      if (!earlier) return tl::unexpected(earlier.error());
-      if (*earlier) return std::move(**earlier);
+    if (find_older && io::now() - start > kPatience) {
+      auto older = find_older();
+      if (!older) return tl::unexpected(older.error());
+      if (*older && answers(**older)) return tell_again(std::move(**older), round_store);
     }
     if (io::now() > deadline)
       return fail(ErrorKind::Timeout,

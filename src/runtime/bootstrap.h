@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,8 +36,10 @@ class Bootstrap {
 
  private:
   Result<BootstrapStore> serve();
-  Result<BootstrapStore> await(std::int64_t round, bool may_be_older,
-                               const std::shared_ptr<Store>& store);
+  // `find_older`: where to look when rank 0 says nothing; empty: it will say something.
+  Result<BootstrapStore> await(
+      std::int64_t round, Store& round_store,
+      const std::function<Result<std::optional<BootstrapStore>>()>& find_older);
   Result<std::optional<BootstrapStore>> of_earlier_rounds(std::int64_t round,
                                                           const std::shared_ptr<Store>& store);
 
@@ -46,6 +49,12 @@ class Bootstrap {
   const bool shared_;
   std::unique_ptr<StoreServer> server_;
   std::optional<io::ReservedPort> reserved_;
+  // Where a torchrun node that is rank 0 has its server: there it stays.
+  struct Known {
+    core::rendezvous::NodeId node;
+    BootstrapStore where;
+  };
+  std::optional<Known> known_;
 };
 
 // The prefix of a round's keys.
