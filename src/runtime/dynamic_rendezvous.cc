@@ -308,9 +308,12 @@ class DynamicHandler final : public RendezvousHandler {
 
   void beat() {
     const Duration interval = executor_.settings().keep_alive_interval;
+    // The last heartbeat of the join may be almost an interval old.
+    Duration pause = interval / 2;
     bool warned = false;
     std::unique_lock beating(beating_mutex_);
-    while (!beating_changed_.wait_for(beating, interval, [&] { return !beating_; })) {
+    while (!beating_changed_.wait_for(beating, pause, [&] { return !beating_; })) {
+      pause = interval;
       beating.unlock();
       {
         const std::lock_guard lock(mutex_);

@@ -178,12 +178,15 @@ def is_broken(state, seal):
 
 
 def expected_action(row, seal=None):
-    """PyTorch's; but we do not start with a broken round."""
+    """PyTorch's; but we do not start with a broken round, nor wait for one that is full."""
     theirs = Pytorch(row).decide()
     state = row["state"]
     if (row["operation"] == "join" and theirs == "finish" and state.complete and row["node"] in state.participants
             and is_broken(state, seal)):
         return "remove from participants"
+    if (row["operation"] == "join" and theirs in ("sync", "keep alive") and state.complete
+            and row["node"] in state.wait_list and len(state.participants) >= row["max"]):
+        return "add to redundancy list"
     return theirs
 
 
@@ -198,8 +201,10 @@ def expected_content(row, action):
     if action in STAMPING and micros_of(row["state"].last_heartbeats.get(node)) == utc:
         after["last_heartbeats"][node] = utc + 1
     if is_sealed_by(row, after["complete"]) and len(after["participants"]) == row["max"]:
-        waiting, spare = after["wait_list"], after["redundancy_list"]
-        after["wait_list"], after["redundancy_list"] = waiting & spare, waiting | spare
+        after["redundancy_list"] |= after["wait_list"]
+        after["wait_list"] = set()
+    if action == "add to redundancy list":
+        after["wait_list"] -= {node}
     return after
 
 
@@ -442,7 +447,6 @@ class Decisions(unittest.TestCase):
                 self.assertEqual(Pytorch(late).decide(), "finish")
                 self.assertEqual(self.compare(late, seal=(state.round, 3))[0], ours)
 
-
     def test_a_round_that_is_sealed_full_leaves_nobody_waiting(self):
         """In PyTorch's table they wait on; the members see that, meet again, and leave another one waiting."""
         a, b, c = (rdzv._NodeDesc(name, 1, 0) for name in "abc")
@@ -459,6 +463,19 @@ class Decisions(unittest.TestCase):
                 self.assertEqual(Pytorch(row).apply(action).wait_list, {c})
                 after = pickle.loads(after)
                 self.assertEqual((after.wait_list, after.redundancy_list), (wait_list, redundancy_list))
+
+    def test_who_waits_for_a_round_that_pytorch_sealed_full_becomes_a_spare(self):
+        a, w = (rdzv._NodeDesc(name, 1, 0) for name in "aw")
+        state = rdzv._RendezvousState()
+        state.complete, state.participants, state.wait_list = True, {a: 0}, {w}
+        state.last_heartbeats = dict.fromkeys((a, w), moment(UTC - SECOND))
+        row = {"operation": "join", "utc": UTC, "min": 1, "max": 1, "node": w, "state": state, "now": 0,
+               "give_up": SECOND}
+        self.assertEqual(Pytorch(row).decide(), "sync")
+        action, after = self.compare(row)
+        self.assertEqual(action, "add to redundancy list")
+        after = pickle.loads(after)
+        self.assertEqual((after.wait_list, after.redundancy_list), (set(), {w}))
 
 
 def is_regroup(node):

@@ -38,8 +38,9 @@ Action decide_join(const State& state, const NodeId& self, const Settings& setti
   }
 
   if (state.complete) {
-    if (!is_waiting)
-      return joined < settings.max_nodes ? Action::AddToWaitList : Action::AddToRedundancyList;
+    // In torchrun's table who waits goes on waiting for a round that is full; see mark_complete().
+    if (joined >= settings.max_nodes) return Action::AddToRedundancyList;
+    if (!is_waiting) return Action::AddToWaitList;
   } else if (!is_participant) {
     return Action::AddToParticipants;
   } else if (joined >= settings.min_nodes && joined <= settings.max_nodes && state.deadline &&
@@ -87,7 +88,9 @@ void mark_complete(State& state, const Settings& settings) {
   state.seal = Seal{.round = state.round, .world_size = rank};
   // Not in torchrun's table: there, who waited for this round and found it full goes on waiting;
   // its members see that somebody waits, meet again, and leave another one waiting, without end.
-  if (rank == settings.max_nodes) state.redundancy_list.merge(state.wait_list);
+  if (rank != settings.max_nodes) return;
+  state.redundancy_list.merge(state.wait_list);
+  state.wait_list.clear();
 }
 
 void forget(State& state, const NodeId& node) {
@@ -181,6 +184,7 @@ State apply(State state, Action action, const Actor& actor, const Settings& sett
       keep_alive(state, actor);
       break;
     case Action::AddToRedundancyList:
+      state.wait_list.erase(self);
       state.redundancy_list.insert(self);
       state.claims[self] = actor.claim;
       keep_alive(state, actor);

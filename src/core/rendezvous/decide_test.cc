@@ -85,8 +85,10 @@ TEST(Decide, WhoComesToASealedRoundWaitsOrIsASpare) {
   const State waiting = apply(state, Action::AddToWaitList, actor("c"), between(1, 3));
   EXPECT_EQ(join(waiting, "c", between(1, 3)), Action::Sync);
   EXPECT_EQ(join(waiting, "c", between(1, 3), kDue), Action::KeepAlive);
-  // Who waits stays where he is when the round turns out to be full.
-  EXPECT_EQ(join(waiting, "c", between(1, 2)), Action::Sync);
+  // Nobody waits for a round that turns out to be full: its members would meet again and again.
+  EXPECT_EQ(join(waiting, "c", between(1, 2)), Action::AddToRedundancyList);
+  const State spare = apply(waiting, Action::AddToRedundancyList, actor("c"), between(1, 2));
+  EXPECT_TRUE(spare.wait_list.empty());
 }
 
 TEST(Decide, TheRoundIsSealedWhenTheLastCallIsOver) {
@@ -173,6 +175,16 @@ TEST(Apply, TheMinimumStartsTheLastCallAndTheMaximumSeals) {
   EXPECT_EQ(state.participants.at(node("b")), 1);
   EXPECT_EQ(state.participants.at(node("c")), 2);
   EXPECT_EQ(state.seal, (Seal{.round = 0, .world_size = 3}));
+}
+
+TEST(Apply, WhoWaitedAndFindsTheRoundFullIsASpare) {
+  const Settings settings = between(1, 2);
+  State state = joined_by({"a"}, settings);
+  state.wait_list.insert(node("w"));
+  state = apply(state, Action::AddToParticipants, actor("b"), settings);
+  EXPECT_TRUE(state.complete);
+  EXPECT_TRUE(state.wait_list.empty());
+  EXPECT_TRUE(state.redundancy_list.contains(node("w")));
 }
 
 TEST(Apply, TheLastToLeaveASealedRoundOpensTheNext) {

@@ -66,7 +66,6 @@ Step Executor::on_read(std::optional<Snapshot> present, Now now) {
 Step Executor::on_won(std::string token, Now now) {
   losses_ = 0;
   if (pending_beat_) last_beat_ = pending_beat_;
-  if (pending_give_up_) give_up_ = *pending_give_up_;
   const std::string left = stored_phase_;
   Step step = take(Snapshot{std::move(pending_), std::move(token)}, now);
   if (left != stored_phase_) step.phase_left = left;
@@ -187,7 +186,6 @@ Step Executor::swap(Action action, Reading reading, Stamp utc) {
     return found == state.last_heartbeats.end() ? std::nullopt : std::optional(found->second);
   };
   const auto old_stamp = stamp(state_);
-  pending_give_up_.reset();
   pending_ = std::move(state_);  // It comes back with the answer, or another does.
   swapping_ = true;
   // What would follow at once goes into the same swap: leaving a round and joining the next is one
@@ -195,11 +193,6 @@ Step Executor::swap(Action action, Reading reading, Stamp utc) {
   while (changes_state(action)) {
     pending_ = apply(std::move(pending_), action, actor, settings_);
     reading.heartbeat_due = false;
-    // A spare that is needed after all has the whole join timeout before it again.
-    if (action == Action::RemoveFromRedundancyList && operation_ == Operation::Join) {
-      reading.give_up = reading.now + settings_.join_timeout;
-      pending_give_up_ = reading.give_up;
-    }
     action = next_action(pending_, reading);
   }
   pending_beat_.reset();

@@ -142,7 +142,6 @@ class Executor {
   bool swapping_ = false;  // A swap is under way, and
   State pending_;          // this is what it would make of the state.
   std::optional<Instant> pending_beat_;
-  std::optional<Instant> pending_give_up_;
   Instant asked_;      // When the answer that comes next was asked for.
   Instant try_began_;  // When this try to change the state began, with a look at it.
   Rest resting_;

@@ -75,7 +75,7 @@ struct State {
   bool closed = false;  // For good: the run is over.
   std::map<NodeId, std::int64_t> participants;  // Ranks; all 0 while the round is open.
   std::set<NodeId> wait_list;                   // Came while a round with room was sealed.
-  std::set<NodeId> redundancy_list;             // Spares: came while a full round was sealed.
+  std::set<NodeId> redundancy_list;             // Spares: came to a full round, or found it full.
   std::map<NodeId, Stamp> last_heartbeats;
 
   std::map<NodeId, Claim> claims;  // Of the regroup nodes in one of the three lists.

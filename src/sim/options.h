@@ -1,0 +1,59 @@
+// What a caller may choose of a simulated run; everything else is chosen by the seed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "regroup/result.h"
+
+namespace regroup::sim {
+
+enum class FaultLevel { None, Light, Heavy };
+
+std::string_view to_string(FaultLevel level);
+
+// Worlds that are wrong on purpose: they prove that the invariants can fail. For tests only.
+enum class Broken {
+  Nothing,
+  WallClocks,     // Nodes judge others by wall clock, as torchrun does, and the clocks are apart.
+  NoWholeCheck,   // Nodes start with whatever is left of a sealed round, as torchrun does.
+  NoTokens,       // The store applies a late swap whatever is there by then.
+  NeverSweeps,    // Nobody is ever found silent.
+  HastySweeps,    // A node is found silent after one interval instead of several.
+  SmallMinimum,   // Nodes seal with fewer members than the run was started for.
+  LateFirstBeat,  // A node's first heartbeat after a join comes a whole interval after it.
+};
+
+std::string_view to_string(Broken broken);
+
+struct Options {
+  std::uint64_t seed = 0;
+  std::optional<std::int64_t> nodes = {};
+  std::optional<std::int64_t> steps = {};  // The faults stop after so many steps at the latest.
+  std::optional<FaultLevel> faults = {};
+  std::optional<std::int64_t> torchrun_nodes = {};
+  Broken broken = Broken::Nothing;
+};
+
+inline constexpr std::int64_t kMostNodes = 64;
+
+// The command that runs this again, with its trace.
+std::string replay_line(const Options& options);
+
+// What cannot be run, in words.
+Result<void> validate(const Options& options);
+
+// Both ends are in.
+struct SeedRange {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+};
+
+// "A..B", or "A" for one seed.
+Result<SeedRange> parse_seeds(std::string_view text);
+Result<FaultLevel> parse_faults(std::string_view text);
+Result<Broken> parse_broken(std::string_view text);
+
+}  // namespace regroup::sim
