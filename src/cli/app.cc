@@ -29,15 +29,17 @@ std::string full_name(const CLI::App& command) {
 // One message for words that no command knows: the first of them, and what may have been meant.
 std::string describe_unknown(const CLI::App& command) {
   const std::vector<std::string> words = command.remaining(true);
-  const auto flag = std::find_if(words.begin(), words.end(),
-                                 [](const std::string& word) { return word.starts_with('-'); });
+  const auto is_flag = [](const std::string& word) { return word.starts_with('-'); };
+  const auto commands = command.get_subcommands([](const CLI::App*) { return true; });
+  // After a misspelt command its flags are unknown too, but that is not what is wrong.
+  const bool is_command = !commands.empty() && !is_flag(words.front());
+  const auto flag = is_command ? words.end() : std::find_if(words.begin(), words.end(), is_flag);
   const std::string typed = (flag == words.end() ? words.front() : *flag);
   const std::string word = typed.substr(0, typed.find('='));
   std::vector<std::string> known;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-  for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; }))
-    known.push_back(sub->get_name());
+  for (const CLI::App* sub : commands) known.push_back(sub->get_name());
   const auto meant = nearest(word, known);
   return std::string(flag == words.end() ? "unexpected argument '" : "unknown flag '") + word +
          "'" + (meant ? "; did you mean '" + *meant + "'?" : "");
@@ -55,6 +57,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   add_store_command(app, exit_code);
+  add_rendezvous_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {  // --help and --version.

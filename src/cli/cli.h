@@ -11,10 +11,13 @@ namespace regroup::cli {
 inline constexpr int kOk = 0;
 inline constexpr int kFailed = 1;    // What was asked for did not work: no such key, no answer.
 inline constexpr int kBadStart = 2;  // A wrong flag, a taken port: nothing was begun.
+inline constexpr int kInterrupted = 130;  // By Ctrl-C, as a shell tells it.
+inline constexpr int kTerminated = 143;   // By SIGTERM.
 
 int run(int argc, char** argv);
 
 // Each adds its command to the application, with a callback that sets `exit_code`.
 void add_store_command(CLI::App& app, int& exit_code);
+void add_rendezvous_command(CLI::App& app, int& exit_code);
 
 }  // namespace regroup::cli

@@ -251,8 +251,8 @@ class Search {
     if (now < next_status_ || !options_.on_status) return;
     next_status_ = now + options_.status_interval;
     std::string line = "waiting for the store at " + where() + ": " + last_.why.message +
-                       "; gives up in " + in_words(std::max(deadline_ - now, Duration{})) +
-                       " (join_timeout)";
+                       "; gives up in " + in_words(std::max(deadline_ - now, Duration{})) + " (" +
+                       options_.limit_name + ")";
     // What is long is said once, and again when it has changed.
     if (std::string hint = describe_circumstances(); hint != hinted_) {
       line += ". " + hint;
@@ -276,9 +276,7 @@ class Search {
     text += ", " + io::host_name() + ", has " +
             (own.empty() ? "none that others could reach" : list(own)) +
             " and does not host the store" + (role_ == Role::Client ? " (is_host=false)" : "");
-    return text +
-           ". Start the node that owns the endpoint, or pass is_host=true in --rdzv-conf on the "
-           "node that is to host it.";
+    return text + ". " + options_.host_advice;
   }
 
   std::string cancelled_message() const {
@@ -294,8 +292,8 @@ class Search {
                ". Another program listens there: stop it, or use another port for the run.";
       case ErrorKind::Timeout:
       case ErrorKind::Connection:
-        return "no store at " + where() + " within " + in_words(options_.connect_timeout) +
-               " (join_timeout): " + last_.why.message + ". " + describe_circumstances();
+        return "no store at " + where() + " within " + in_words(options_.connect_timeout) + " (" +
+               options_.limit_name + "): " + last_.why.message + ". " + describe_circumstances();
       case ErrorKind::InvalidArgument:
       case ErrorKind::Refused:
       case ErrorKind::Unsupported:
@@ -327,7 +325,7 @@ Result<void> check_options(const Endpoint& endpoint, const MeetingStoreOptions& 
     return fail(ErrorKind::InvalidArgument, "no host was given for the store of the run");
   if (options.connect_timeout <= Duration{} || options.read_timeout <= Duration{})
     return fail(ErrorKind::InvalidArgument,
-                "join_timeout and read_timeout must be longer than zero");
+                std::string(options.limit_name) + " and read_timeout must be longer than zero");
   return {};
 }
 

@@ -28,7 +28,11 @@ struct MeetingStoreOptions {
   Duration read_timeout = 60s;      // For each call afterwards.
   std::function<void(const std::string&)> on_status = {};  // Hears for what we wait. May be empty.
   const std::atomic<bool>* cancelled =
-      nullptr;                 // Once true: gives up within a quarter of a second.
+      nullptr;                              // Once true: gives up within a quarter of a second.
+  const char* limit_name = "join_timeout";  // What users call connect_timeout.
+  const char* host_advice =
+      "Start the node that owns the endpoint, or pass is_host=true in --rdzv-conf on the node that "
+      "is to host it.";
   Duration first_status = 5s;  // Whoever waits for less does so in silence.
   Duration status_interval = 10s;
 };

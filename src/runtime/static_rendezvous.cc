@@ -65,7 +65,9 @@ class StaticHandler final : public RendezvousHandler {
                                        .connect_timeout = timeout_,
                                        .read_timeout = timeout_,
                                        .on_status = [this](const std::string& line) { say(line); },
-                                       .cancelled = parameters_.interrupted.get()});
+                                       .cancelled = parameters_.interrupted.get(),
+                                       .limit_name = "timeout",
+                                       .host_advice = "Start the node with rank 0 there."});
     if (!meeting) return tl::unexpected(meeting.error());
     auto come = add_workers(*meeting->store, 1);
     if (!come) return tl::unexpected(come.error());

@@ -59,8 +59,10 @@ class StoreBackend final : public RendezvousBackend {
   bool wait_until_left(std::string_view phase, Duration limit) override {
     const auto until = std::chrono::steady_clock::now() + limit;
     if (!lost_) {
-      const auto left = noting_loss(store_->wait({phases_ + std::string(phase)}, limit));
-      if (left || left.error().kind == ErrorKind::Timeout) return left.has_value();
+      auto left = store_->wait({phases_ + std::string(phase)}, limit);
+      if (left) return true;
+      // Here a passed limit is what was asked for.
+      if (left.error().kind != ErrorKind::Timeout) (void)noting_loss(std::move(left));
     }
     std::this_thread::sleep_until(until);
     return false;
@@ -69,9 +71,9 @@ class StoreBackend final : public RendezvousBackend {
  private:
   template <class T>
   Result<T> noting_loss(Result<T> answer) {
-    // A limit that passed while waiting for a key leaves the connection in order; whatever else
-    // went wrong, a new one is the cure.
-    if (!answer && answer.error().kind != ErrorKind::Timeout) lost_ = true;
+    // Also when the limit passed: a server that does not answer in time is gone or cut off, and the
+    // connection is out of step for good. Whatever went wrong, a new one is the cure.
+    if (!answer && (reopen_ || answer.error().kind != ErrorKind::Timeout)) lost_ = true;
     return answer;
   }
 

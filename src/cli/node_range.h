@@ -1,0 +1,21 @@
+// How many nodes a run has, as people type it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "regroup/result.h"
+
+namespace regroup::cli {
+
+struct NodeRange {
+  std::int64_t min = 1;
+  std::int64_t max = 1;
+  friend bool operator==(const NodeRange&, const NodeRange&) = default;
+};
+
+// "4", or "2:8" for two to eight. Only the spelling is judged here: whether a run can have so many
+// nodes is for the rendezvous to say.
+Result<NodeRange> parse_node_range(std::string_view text);
+
+}  // namespace regroup::cli
