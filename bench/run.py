@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures regroup's store beside its peers: a table on stdout, and build/bench.json.
+"""Measures regroup beside its peers: a table on stdout, and build/bench.json.
 
     bench/run.py [--quick] [--turns N] [--seconds S] [--only PATTERN] [--pin] [--json FILE]
 
@@ -32,10 +32,15 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("REGROUP_BUILD", ROOT / "build/release"))
 REGROUP = os.environ.get("REGROUP_BIN", str(BUILD / "regroup"))
 STORE_LOAD = str(BUILD / "test/store_load")
+RENDEZVOUS_LOAD = str(BUILD / "test/rendezvous_load")
 TORCH_SIDE = str(ROOT / "bench/torch_side.py")
 
 CLIENT_COUNTS = (1, 4, 16)
 CROWD = 10_000
+# Nodes that meet, and how often: PyTorch's take seconds, then minutes. After MEETING_LIMIT they are given up,
+# and count as if they had met just then.
+MEETINGS = {64: 5, 128: 3, 256: 1}
+MEETING_LIMIT = 120
 # Redis and ours get the same: connections, requests on their way on each, bytes of a value.
 CONNECTIONS, DEPTH, VALUE_BYTES = 50, 16, 64
 REQUESTS_PER_SECOND = 500_000  # Turns --seconds into a number of requests, the same one for both.
@@ -177,6 +182,7 @@ class Measurement:
     metrics: list
     ours: Callable[[], dict]
     peer: Callable[[], dict]
+    turns: int = 1_000_000  # At most so many.
     missing: Optional[str] = None  # Why there is no peer, and what would make it run.
 
     def row_name(self, metric):
@@ -262,6 +268,24 @@ class Bench:
             return {"time until all are greeted": seconds,
                     "memory per idle client": (server.resident_bytes() - before) / clients}
 
+    # All nodes of a run join at once: a thread each in one process, connections of their own, the shared state in
+    # PyTorch's server, for both.
+    def our_meeting(self, nodes):
+        server = self.use(self.torch_server)
+        run_id = f"regroup-{time.monotonic_ns()}"
+        with Process(RENDEZVOUS_LOAD, f"127.0.0.1:{server.port}", nodes, 1, run_id) as load:
+            return {"time until all have ranks": float(load.hear())}
+
+    def torch_meeting(self, nodes):
+        server = self.use(self.torch_server)
+        with Process(self.torch, TORCH_SIDE, "rendezvous", server.port, nodes, MEETING_LIMIT,
+                     env=TORCH_ENVIRONMENT) as load:
+            answer = json.loads(load.hear())
+        if answer["met"] < nodes:
+            print(f" (PyTorch's: {answer['met']} of {nodes} nodes have ranks after {MEETING_LIMIT} s, given up)",
+                  end="", flush=True)
+        return {"time until all have ranks": answer["seconds"]}
+
     def measurements(self, torch_missing, redis_missing):
         def torch_row(op, clients):
             plural = "client" if clients == 1 else "clients"
@@ -270,13 +294,13 @@ class Bench:
                 [Metric("throughput", "/s", ">= 1.3"), Metric("median latency", "us"), Metric("p99 latency", "us"),
                  Metric("server CPU per op", "us", "<= 0.5")],
                 lambda: self.torch_load(our_server, op, clients),
-                lambda: self.torch_load(self.torch_server, op, clients), torch_missing)
+                lambda: self.torch_load(self.torch_server, op, clients), missing=torch_missing)
 
         def redis_row(op):
             return Measurement(
                 f"store {op}, {CONNECTIONS} clients x {DEPTH} pipelined", "Redis",
                 [Metric("throughput", "/s", ">= 1.0"), Metric("server CPU per op", "us")],
-                lambda: self.our_pipeline(op), lambda: self.redis_pipeline(op), redis_missing)
+                lambda: self.our_pipeline(op), lambda: self.redis_pipeline(op), missing=redis_missing)
 
         def crowd_row(clients):
             return Measurement(
@@ -284,11 +308,19 @@ class Bench:
                 [Metric("time until all are greeted", "s", "<= 2 s"),
                  Metric("memory per idle client", "bytes", "<= 8192 bytes")],
                 lambda: self.crowd(our_server, clients),
-                lambda: self.crowd(self.torch_server, clients), torch_missing)
+                lambda: self.crowd(self.torch_server, clients), missing=torch_missing)
 
+        def meeting_row(nodes, turns):
+            target = "<= 2 s" if nodes == 256 else ""
+            return Measurement(
+                f"rendezvous, {nodes} nodes", "PyTorch", [Metric("time until all have ranks", "s", target)],
+                lambda: self.our_meeting(nodes), lambda: self.torch_meeting(nodes), turns, torch_missing)
+
+        meetings = {4: 1} if self.options.quick else MEETINGS
         return ([torch_row(op, clients) for op in ("get", "add") for clients in CLIENT_COUNTS]
                 + [redis_row(op) for op in ("get", "set", "add")]
-                + [crowd_row(crowd_size(self.options.quick))])
+                + [crowd_row(crowd_size(self.options.quick))]
+                + [meeting_row(nodes, turns) for nodes, turns in meetings.items()])
 
 
 def crowd_size(quick):
@@ -309,6 +341,7 @@ def crowd_size(quick):
 def measure(measurement, turns):
     """The rows of one measurement."""
     ours, peer = [], []
+    turns = min(turns, measurement.turns)
     for _ in range(turns):
         ours.append(measurement.ours())
         peer.append(measurement.peer())
@@ -337,7 +370,8 @@ def print_table(rows, quick):
     width = max(len(row["name"]) for row in rows) + 1
     for row in rows:
         turns = "1 turn" if row["turns"] == 1 else f"{row['turns']} turns"
-        ratio = f"ratio {row['ratio']:.2f} ({row['lowest']:.2f}..{row['highest']:.2f} over {turns})"
+        digits = 2 if row["ratio"] >= 0.1 else 4
+        ratio = f"ratio {row['ratio']:.{digits}f} ({row['lowest']:.{digits}f}..{row['highest']:.{digits}f} over {turns})"
         line = f"{row['name'] + ':':<{width}} {ratio:<38}"
         if not quick:
             whose = "" if (row["target"] or "0")[-1].isdigit() else "ours "
@@ -384,7 +418,7 @@ def parse_options():
         if not others:
             parser.error("--pin needs two cores")
         PINS.update(server={last}, load=set(others))
-    for program in (REGROUP, STORE_LOAD):
+    for program in (REGROUP, STORE_LOAD, RENDEZVOUS_LOAD):
         if not os.access(program, os.X_OK):
             sys.exit(f"bench/run.py: there is no {program}; `make build` makes it")
     return options

@@ -3,6 +3,7 @@
 
     torch_side.py server     PyTorch's own libuv server; ends when stdin closes
     torch_side.py clients    PyTorch's own client, many processes of it; one measurement for each line of stdin
+    torch_side.py rendezvous PORT NODES LIMIT     so many of PyTorch's handlers, a thread each, meet at a store
     torch_side.py version
 """
 
@@ -12,6 +13,7 @@ import os
 import select
 import socket
 import sys
+import threading
 import time
 import traceback
 
@@ -147,11 +149,46 @@ def measure(order):
         os.wait()
 
 
+def meet(port, nodes, limit):
+    """Prints the seconds until all have their ranks, and how many have them when the limit is over."""
+    from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
+    from torch.distributed.elastic.rendezvous.dynamic_rendezvous import DynamicRendezvousHandler
+
+    run_id = f"torch-{os.getpid()}"
+    handlers = []
+    for _ in range(nodes):
+        store = dist.TCPStore("127.0.0.1", port, None, False)
+        handlers.append(DynamicRendezvousHandler.from_backend(
+            run_id, store, C10dRendezvousBackend(store, run_id), nodes, nodes, local_addr="127.0.0.1"))
+    ranks = []
+    start = threading.Barrier(nodes + 1)
+
+    def join(handler):
+        start.wait()
+        ranks.append(handler.next_rendezvous().rank)
+
+    threads = [threading.Thread(target=join, args=(handler,), daemon=True) for handler in handlers]
+    for thread in threads:
+        thread.start()
+    start.wait()
+    began = time.monotonic()
+    for thread in threads:
+        thread.join(max(0, began + limit - time.monotonic()))
+    seconds = time.monotonic() - began
+    met = len(ranks)
+    if met == nodes and sorted(ranks) != list(range(nodes)):
+        sys.exit(f"torch_side.py: the ranks are {sorted(ranks)}")
+    print(json.dumps({"seconds": seconds, "met": met}), flush=True)
+    os._exit(0)  # Threads that are still trying would never end.
+
+
 def main():
     if sys.argv[1] == "server":
         serve()
     elif sys.argv[1] == "version":
         print(torch.__version__)
+    elif sys.argv[1] == "rendezvous":
+        meet(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
     else:
         print("ready", flush=True)
         while line := sys.stdin.readline():
