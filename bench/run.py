@@ -39,7 +39,7 @@ CLIENT_COUNTS = (1, 4, 16)
 CROWD = 10_000
 # Nodes that meet, and how often: PyTorch's take seconds, then minutes. After MEETING_LIMIT they are given up,
 # and count as if they had met just then.
-MEETINGS = {64: 5, 128: 3, 256: 1}
+MEETINGS = {64: 5, 128: 2, 256: 1}
 MEETING_LIMIT = 120
 # Redis and ours get the same: connections, requests on their way on each, bytes of a value.
 CONNECTIONS, DEPTH, VALUE_BYTES = 50, 16, 64
