@@ -19,7 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   const auto state = wire::decode_state(bytes);
   if (!state) {
-    CHECK(state.error().kind == ErrorKind::Protocol && !state.error().message.empty());
+    const ErrorKind kind = state.error().kind;
+    CHECK(kind == ErrorKind::Protocol || kind == ErrorKind::Unsupported);
+    CHECK(!state.error().message.empty());
     return 0;
   }
   const std::string again = wire::encode_state(*state);

@@ -15,6 +15,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 LIMIT = timedelta(seconds=20)
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 
 def has(operation):
