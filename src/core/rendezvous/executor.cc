@@ -17,7 +17,7 @@ constexpr Duration kLastLook = 1s;
 
 // One try, from reading the state to the answer of the swap, takes at least so long; and whatever
 // it takes, nobody waits longer than this for the next.
-constexpr Duration kShortestTry = 500us;
+constexpr Duration kShortestTry = 100us;
 constexpr Duration kLongestBackOff = 2s;
 
 std::int64_t listed(const State& state) {
@@ -78,10 +78,12 @@ Step Executor::on_lost(std::optional<Snapshot> present, Now now) {
   swapping_ = false;
   state_ = present ? std::move(present->state) : State{};
   // n nodes that each need the state to themselves for the time of one try get through if they
-  // spread their tries over n such times. How many they are is guessed from below.
-  const Duration one_try = std::max(kShortestTry, now.instant - try_began_);
+  // spread their tries over n such times. How many they are is guessed from below. How long a try
+  // takes is the quickest of late: the others mostly tell how many were in the way.
+  const Duration took = std::max(kShortestTry, now.instant - try_began_);
+  one_try_ = one_try_ == Duration{} ? took : std::min(took, one_try_ + one_try_ / 16);
   const Duration window = std::min(
-      {one_try * contenders(state_, settings_), doubled(2 * one_try, losses_), kLongestBackOff});
+      {one_try_ * contenders(state_, settings_), doubled(8 * one_try_, losses_), kLongestBackOff});
   // What won is here, but after the pause it will be old: read again then.
   seen_.reset();
   return rest(now.instant + at_random(window), {});

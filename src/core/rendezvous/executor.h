@@ -146,6 +146,7 @@ class Executor {
   Instant try_began_;  // When this try to change the state began, with a look at it.
   Rest resting_;
   std::string woken_in_;  // A phase that was said to be over.
+  Duration one_try_{};
   std::int64_t losses_ = 0;
 };
 
