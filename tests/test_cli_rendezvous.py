@@ -543,7 +543,7 @@ class WrongStarts(unittest.TestCase):
             holder.listen()
             at = f"127.0.0.1:{holder.getsockname()[1]}"
             outcome = self.join("--rdzv-endpoint", at, "--rdzv-conf", "is_host=true")
-        self.assertEqual(outcome.returncode, 1, outcome)
+        self.assertEqual(outcome.returncode, 2, outcome)
         self.assertIn(at, outcome.stderr)
         self.assertIn("taken", outcome.stderr)
 

@@ -169,7 +169,7 @@ class WrongStarts(unittest.TestCase):
     def test_a_taken_port_is_told_with_cause_and_cure(self):
         with RegroupServer() as server:
             self.assert_refused(regroup("store", "--host", "127.0.0.1", "--port", server.port),
-                                f"127.0.0.1:{server.port}", "taken", "port 0")
+                                f"127.0.0.1:{server.port}", "taken", "another port")
             with wire.RawClient(server.port) as client:  # Who was there first goes on.
                 self.assertEqual(client.ask(wire.num_keys()), wire.i64(0))
 

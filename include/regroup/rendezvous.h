@@ -45,8 +45,8 @@ struct RendezvousParameters {
   // One line about what is waited for: when it changes, and every ten seconds. Empty: logged.
   std::function<void(const std::string&)> on_status = {};
 
-  // Once it is true, make_rendezvous() and next_rendezvous() end with Cancelled, within half a
-  // second or so.
+  // Once it is true, make_rendezvous() and next_rendezvous() end with Cancelled: within half a
+  // second or so, or as soon as a store that does not answer is given up (heartbeat_timeout).
   std::shared_ptr<const std::atomic<bool>> interrupted = {};
 
   // Of `config`. An integer or a boolean (1/true/t/yes/y, 0/false/f/no/n) that is none is an

@@ -49,18 +49,20 @@ class RendezvousBackend {
   virtual bool wait_until_left(std::string_view phase, Duration limit);
 };
 
+using StoreOpener = std::function<Result<std::shared_ptr<Store>>()>;
+
 // torchrun's c10d backend over any store: a TCP store, a file, memory. Same key, same text, same
 // compare-and-set. `reopen` gives a new store when the connection was lost; without it a lost
 // connection stays lost.
-Result<std::unique_ptr<RendezvousBackend>> make_store_backend(
-    std::shared_ptr<Store> store, const std::string& run_id,
-    std::function<Result<std::shared_ptr<Store>>()> reopen = {});
+Result<std::unique_ptr<RendezvousBackend>> make_store_backend(std::shared_ptr<Store> store,
+                                                              const std::string& run_id,
+                                                              StoreOpener reopen = {});
 
-// The dynamic handler. `store` is where the rounds' own keys go (each round uses a clone);
-// `address` is this node's as others reach it. The rest is taken from the parameters, whose
-// endpoint is not looked at.
+// The dynamic handler. `open_store` is called in each round for a connection to the store where its
+// keys go; `address` is this node's as others reach it. The rest is taken from the parameters,
+// whose endpoint is not looked at.
 Result<std::unique_ptr<RendezvousHandler>> make_dynamic_rendezvous(
     const RendezvousParameters& parameters, std::unique_ptr<RendezvousBackend> backend,
-    std::shared_ptr<Store> store, const std::string& address);
+    StoreOpener open_store, const std::string& address);
 
 }  // namespace regroup

@@ -118,6 +118,7 @@ struct FileStoreOptions {
   // How many objects will share the file; the last to be destroyed removes it. None: it stays.
   std::optional<std::int64_t> world_size = {};
   Duration timeout = kDefaultStoreTimeout;
+  bool only_look = false;  // Leaves no trace of this object in the file, as long as nothing is set.
 };
 
 // Shares its file with PyTorch's FileStore objects. It has no queues, and no append besides

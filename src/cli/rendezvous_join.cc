@@ -47,7 +47,9 @@ void print(const RendezvousInfo& info) {
 std::string why_rejoin(const RendezvousStatus& status, const RendezvousInfo& info) {
   const std::string round = "round " + std::to_string(info.round) + ": ";
   if (!status.member)
-    return round + "the others have gone on without this node, it was not heard of; joining again";
+    return round +
+           "this node is no longer a member: it was not heard of, or the store came back empty; "
+           "joining again";
   if (!status.whole) return round + "a member is gone; joining the next round";
   return round + std::to_string(status.waiting) +
          (status.waiting == 1 ? " node wants" : " nodes want") +
@@ -169,6 +171,10 @@ class Visit {
       case ErrorKind::InvalidArgument:
         std::cerr << "regroup: " + error.message + "\n";
         return kBadStart;
+      case ErrorKind::Io:
+        if (handler_ != nullptr) break;  // Else it is the start that failed: a taken port, say.
+        std::cerr << "regroup: " + error.message + "\n";
+        return kBadStart;
       case ErrorKind::Connection:  // Nobody there to say goodbye to.
         std::cerr << "regroup: " + error.message + "\n";
         return kFailed;
@@ -176,7 +182,6 @@ class Visit {
       case ErrorKind::Protocol:
       case ErrorKind::Refused:
       case ErrorKind::Unsupported:
-      case ErrorKind::Io:
       case ErrorKind::Closed:
       case ErrorKind::Corrupt:
         break;

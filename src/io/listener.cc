@@ -40,8 +40,9 @@ std::string describe_bind_failure(const Address& address, int error) {
   switch (error) {
     case EADDRINUSE:
       return message +
-             "the port is taken, perhaps by a store left from an earlier run. Stop it, or use port "
-             "0 for any free port.";
+             "the port is taken, perhaps by a store left from an earlier run. Stop it, or use "
+             "another "
+             "port (0 takes any free one).";
     case EADDRNOTAVAIL:
       return message +
              "no interface of this machine has that address. Use one of its own addresses, or :: "

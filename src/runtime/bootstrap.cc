@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "io/clock.h"
 #include "io/interfaces.h"
+#include "runtime/exchange.h"
 #include "runtime/limits.h"
 
 namespace regroup::runtime {
@@ -90,10 +91,12 @@ Bootstrap::Bootstrap(std::string run_id, std::string address, const std::atomic<
 
 Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
                                         const std::shared_ptr<Store>& store) {
-  // Nobody's workers run between two rounds, and none start before everybody has come through here:
-  // the time to forget the keys of the last round. The port stays, because others may have kept it.
-  if (server_) server_->clear();
   const NodeId& first = rank_0(joined);
+  // Nobody's workers run between two rounds, and none start before everybody has come through here,
+  // for they wait for ranks that need a word from each: the time to forget the keys of the last
+  // round. The port stays, because others may have kept it. Only where nobody waits for ranks must
+  // it be rank 0 who forgets, before it says where its store is.
+  if (server_ && (first == self || !nodes_are_identical())) server_->clear();
   const auto round_store = make_prefix_store(round_prefix(run_id_, joined.round), store);
   if (first != self) {
     const bool is_torchrun = !joined.claims.contains(first);

@@ -16,17 +16,62 @@ namespace {
 
 constexpr std::uint16_t kDefaultPort = 29400;
 
+// The state is small and asked for all the time: a server that takes longer than this is gone, and
+// the heartbeats must not wait a minute to find out.
+Duration patience(Duration read_timeout, const core::rendezvous::Settings& settings) {
+  const auto wanted = std::clamp<Duration>(settings.heartbeat_timeout, 5s, 60s);
+  return std::min(read_timeout, wanted);
+}
+
+Result<Duration> read_timeout_of(const RendezvousParameters& parameters) {
+  const auto seconds = parameters.integer("read_timeout");
+  if (!seconds) return tl::unexpected(seconds.error());
+  if (*seconds && **seconds <= 0)
+    return fail(ErrorKind::InvalidArgument,
+                "read_timeout is " + std::to_string(**seconds) + " s; it must be above zero");
+  return std::chrono::seconds(std::min<std::int64_t>(seconds->value_or(60), 1'000'000'000));
+}
+
+struct Limits {
+  Duration each_try;
+  Duration read_timeout;
+};
+
+// If this node serves the store, it does so for as long as somebody has such a function. The name
+// is looked up each time: a host may come back at another address.
+StoreOpener opener(const std::shared_ptr<MeetingStore>& meeting, MeetingStoreOptions options,
+                   const Limits& limits) {
+  options.connect_timeout = limits.each_try;
+  options.limit_name = "each try";
+  options.read_timeout = limits.read_timeout;
+  options.on_status = {};
+  return [meeting, options] {
+    auto store = reopen_meeting_store(meeting->reached, options);
+    const bool nobody = !store && store.error().kind == ErrorKind::Timeout;
+    if (nobody) store.error().kind = ErrorKind::Connection;
+    return store;
+  };
+}
+
 Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters& parameters) {
   if (parameters.endpoint.empty())
     return fail(ErrorKind::InvalidArgument,
                 "store_type=file needs an endpoint: the path of a file that all nodes share");
-  auto store = open_file_store({.path = parameters.endpoint});
+  const auto read_timeout = read_timeout_of(parameters);
+  if (!read_timeout) return tl::unexpected(read_timeout.error());
+  const auto settings = settings_of(parameters);
+  if (!settings) return tl::unexpected(settings.error());
+  auto store = open_file_store({.path = parameters.endpoint, .timeout = *read_timeout});
   if (!store) return tl::unexpected(store.error());
-  auto backend = make_store_backend(*store, parameters.run_id);
+  auto states = (*store)->clone();
+  if (!states) return tl::unexpected(states.error());
+  (*states)->set_timeout(patience(*read_timeout, *settings));
+  auto backend = make_store_backend(*states, parameters.run_id);
   if (!backend) return tl::unexpected(backend.error());
   const std::string address =
       parameters.local_addr.empty() ? io::host_name() : parameters.local_addr;
-  return make_dynamic_rendezvous(parameters, std::move(*backend), *store, address);
+  return make_dynamic_rendezvous(
+      parameters, std::move(*backend), [store = *store] { return store->clone(); }, address);
 }
 
 Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& parameters) {
@@ -34,11 +79,8 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
   if (!endpoint) return tl::unexpected(endpoint.error());
   const auto is_host = parameters.boolean("is_host");
   if (!is_host) return tl::unexpected(is_host.error());
-  const auto read_timeout = parameters.integer("read_timeout");
+  const auto read_timeout = read_timeout_of(parameters);
   if (!read_timeout) return tl::unexpected(read_timeout.error());
-  if (*read_timeout && **read_timeout <= 0)
-    return fail(ErrorKind::InvalidArgument,
-                "read_timeout is " + std::to_string(**read_timeout) + " s; it must be above zero");
   const auto settings = settings_of(parameters);
   if (!settings) return tl::unexpected(settings.error());
 
@@ -46,33 +88,24 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
                               .is_host = *is_host,
                               .local_addr = parameters.local_addr,
                               .connect_timeout = settings->join_timeout,
-                              .read_timeout = std::chrono::seconds(std::min<std::int64_t>(
-                                  read_timeout->value_or(60), 1'000'000'000)),
+                              .read_timeout = *read_timeout,
                               .on_status = parameters.on_status ? parameters.on_status : log_info,
                               .cancelled = parameters.interrupted.get()};
   auto meeting = open_meeting_store(options);
   if (!meeting) return tl::unexpected(meeting.error());
 
-  // The state is small and asked for all the time: a server that takes longer than this is gone,
-  // and the heartbeats must not wait a minute to find out.
-  const Duration patience = std::max<Duration>(10s, 2 * settings->heartbeat_timeout);
-  auto states = meeting->store->clone();
-  if (!states) return tl::unexpected(states.error());
-  (*states)->set_timeout(std::min(options.read_timeout, patience));
-  MeetingStoreOptions again = options;
-  again.connect_timeout = settings->heartbeat_timeout;
-  again.read_timeout = std::min(options.read_timeout, patience);
-  again.on_status = {};
-  again.cancelled = nullptr;
-  auto backend = make_store_backend(
-      *states, parameters.run_id,
-      [again, reached = meeting->reached] { return reopen_meeting_store(reached, again); });
-  if (!backend) return tl::unexpected(backend.error());
-  // If this node serves the store, it does so for as long as the handler has it.
   const auto owner = std::make_shared<MeetingStore>(std::move(*meeting));
-  return make_dynamic_rendezvous(parameters, std::move(*backend),
-                                 std::shared_ptr<Store>(owner, owner->store.get()),
-                                 owner->announced);
+  auto states = owner->store->clone();
+  if (!states) return tl::unexpected(states.error());
+  (*states)->set_timeout(patience(*read_timeout, *settings));
+  // One try of many, for the states: whoever needs them decides how long to go on.
+  const StoreOpener reopen_states =
+      opener(owner, options, {.each_try = 2s, .read_timeout = patience(*read_timeout, *settings)});
+  auto backend = make_store_backend(*states, parameters.run_id, reopen_states);
+  if (!backend) return tl::unexpected(backend.error());
+  const StoreOpener open_store =
+      opener(owner, options, {.each_try = 10s, .read_timeout = *read_timeout});
+  return make_dynamic_rendezvous(parameters, std::move(*backend), open_store, owner->announced);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -16,6 +15,7 @@
 #include "io/interfaces.h"
 #include "regroup/rendezvous_backend.h"
 #include "runtime/bootstrap.h"
+#include "runtime/heartbeat.h"
 #include "runtime/log.h"
 #include "runtime/rendezvous_settings.h"
 #include "wire/rendezvous_state.h"
@@ -33,6 +33,8 @@ constexpr Duration kSlice = 250ms;
 constexpr Duration kQuietAtFirst = 1s;
 constexpr Duration kSayAgain = 10s;
 
+constexpr Duration kLongestGoodbye = 5s;
+
 // Longer than any host name.
 constexpr std::size_t kLongestName = 255;
 
@@ -49,17 +51,19 @@ std::string name_of_this_node(const RendezvousParameters& parameters, const std:
 Now both_clocks() { return {io::now(), Stamp{io::utc_micros()}}; }
 
 NodeId make_node_id(const std::string& address) {
-  static std::atomic<std::int64_t> next_local_id{0};
+  // From a random number on: in a container every agent has the same pid, and one that is started
+  // again must not be taken for the one before it.
+  static std::atomic<std::int64_t> next_local_id{std::random_device{}() >> 1};
   return {.address = address, .pid = ::getpid(), .local_id = next_local_id++};
 }
 
 class DynamicHandler final : public RendezvousHandler {
  public:
   DynamicHandler(const RendezvousParameters& parameters, Settings settings,
-                 std::unique_ptr<RendezvousBackend> backend, std::shared_ptr<Store> store,
+                 std::unique_ptr<RendezvousBackend> backend, StoreOpener open_store,
                  const std::string& address)
       : backend_(std::move(backend)),
-        store_(std::move(store)),
+        open_store_(std::move(open_store)),
         on_status_(parameters.on_status),
         expected_(parameters.expected_nodes),
         backend_name_(backend_->name()),
@@ -72,22 +76,22 @@ class DynamicHandler final : public RendezvousHandler {
                   std::random_device{}()),
         bootstrap_(executor_.settings().run_id, address, *interrupted_) {}
 
-  ~DynamicHandler() override { stop_heartbeats(); }
-
   std::string backend() const override { return backend_name_; }
   std::string run_id() const override { return executor_.settings().run_id; }
   bool use_agent_store() const override { return bootstrap_.shared(); }
 
   Result<RendezvousInfo> next_rendezvous() override {
     const std::lock_guard one_call(calls_);
-    stop_heartbeats();
+    heart_.stop();
     auto joined = join();
     if (!joined) return tl::unexpected(joined.error());
     // From here on without the lock: whoever waits for a slow rank 0 must not fall silent himself.
-    start_heartbeats();
+    const Duration interval = executor_.settings().keep_alive_interval;
+    if (auto beating = heart_.start(interval, [this] { beat(); }); !beating)
+      return tl::unexpected(beating.error());
 
     // A connection of the round's own: its waiting calls would hold up the heartbeats.
-    auto store = store_->clone();
+    auto store = open_store_();
     if (!store) return tl::unexpected(store.error());
     RendezvousInfo info{
         .store = make_prefix_store(runtime::round_prefix(run_id(), joined->round), *store),
@@ -136,15 +140,17 @@ class DynamicHandler final : public RendezvousHandler {
 
   Result<void> shutdown() override {
     const std::lock_guard one_call(calls_);
-    stop_heartbeats();
+    heart_.stop();
     return set_closed();
   }
 
   Result<void> leave() override {
     const std::lock_guard one_call(calls_);
-    stop_heartbeats();
+    heart_.stop();
     const std::lock_guard lock(mutex_);
-    return drive(Operation::Leave, executor_.settings().close_timeout);
+    // Nobody waits longer for a goodbye than for a silent node.
+    const Settings& settings = executor_.settings();
+    return drive(Operation::Leave, std::min(settings.close_timeout, kLongestGoodbye));
   }
 
  private:
@@ -158,6 +164,7 @@ class DynamicHandler final : public RendezvousHandler {
 
   // Plays one operation to its end. Called with mutex_ held.
   Result<void> drive(Operation operation, Duration limit) {
+    limit_ = limit;
     began_ = last_said_ = io::now();
     said_.clear();
     progress_.clear();
@@ -165,7 +172,7 @@ class DynamicHandler final : public RendezvousHandler {
     for (;;) {
       if (step.phase_left) backend_->announce_left(*step.phase_left);
       if (const auto* done = std::get_if<Done>(&step.what)) return ended(done->outcome);
-      if (*interrupted_ && operation == Operation::Join)
+      if (must_stop(operation))
         return fail(ErrorKind::Cancelled, "interrupted while waiting for the other nodes");
       auto next = std::holds_alternative<Rest>(step.what)   ? rest(std::get<Rest>(step.what))
                   : std::holds_alternative<Read>(step.what) ? read()
@@ -173,6 +180,11 @@ class DynamicHandler final : public RendezvousHandler {
       if (!next) return tl::unexpected(next.error());
       step = std::move(*next);
     }
+  }
+
+  bool must_stop(Operation operation) const {
+    return (operation == Operation::Join && *interrupted_) ||
+           (operation == Operation::KeepAlive && heart_.is_stopping());
   }
 
   Result<Step> read() {
@@ -196,7 +208,7 @@ class DynamicHandler final : public RendezvousHandler {
 
   Result<Step> rest(const Rest& rest) {
     const bool is_join = executor_.operation() == Operation::Join;
-    while (!(is_join && *interrupted_)) {
+    while (!must_stop(executor_.operation())) {
       const Instant now = io::now();
       if (now >= rest.until) break;
       if (is_join) tell(now);
@@ -268,9 +280,7 @@ class DynamicHandler final : public RendezvousHandler {
              " (join_timeout): " +
              // Since then this node has taken itself off the list; that is not who was missing.
              (progress_.empty() ? describe_progress(waiting(io::now())) : progress_);
-    return "the change of the shared state did not get through within " +
-           in_words(executor_.operation() == Operation::KeepAlive ? settings.heartbeat_timeout
-                                                                  : settings.close_timeout) +
+    return "the change of the shared state did not get through within " + in_words(limit_) +
            ": too many nodes write at the same time, or the store is slow";
   }
 
@@ -291,43 +301,17 @@ class DynamicHandler final : public RendezvousHandler {
       runtime::log_info(line);
   }
 
-  void start_heartbeats() {
-    const std::lock_guard lock(beating_mutex_);
-    beating_ = true;
-    heart_ = std::thread([this] { beat(); });
-  }
-
-  void stop_heartbeats() {
-    {
-      const std::lock_guard lock(beating_mutex_);
-      beating_ = false;
-    }
-    beating_changed_.notify_all();
-    if (heart_.joinable()) heart_.join();
-  }
-
   void beat() {
-    const Duration interval = executor_.settings().keep_alive_interval;
-    // The last heartbeat of the join may be almost an interval old.
-    Duration pause = interval / 2;
-    bool warned = false;
-    std::unique_lock beating(beating_mutex_);
-    while (!beating_changed_.wait_for(beating, pause, [&] { return !beating_; })) {
-      pause = interval;
-      beating.unlock();
-      {
-        const std::lock_guard lock(mutex_);
-        const auto sent = drive(Operation::KeepAlive, executor_.settings().heartbeat_timeout);
-        if (!sent && !warned)
-          runtime::log_warning("no heartbeat got through: " + sent.error().message);
-        warned = !sent;
-      }
-      beating.lock();
-    }
+    const std::lock_guard lock(mutex_);
+    const auto sent = drive(Operation::KeepAlive, executor_.settings().heartbeat_timeout);
+    const bool failed = !sent && sent.error().kind != ErrorKind::Cancelled;
+    if (failed && !beat_failed_)
+      runtime::log_warning("no heartbeat got through: " + sent.error().message);
+    beat_failed_ = failed;
   }
 
   const std::unique_ptr<RendezvousBackend> backend_;
-  const std::shared_ptr<Store> store_;
+  const StoreOpener open_store_;
   const std::function<void(const std::string&)> on_status_;
   std::vector<std::string> expected_;  // Under calls_.
   const std::string backend_name_;
@@ -338,22 +322,21 @@ class DynamicHandler final : public RendezvousHandler {
   Executor executor_;
   Bootstrap bootstrap_;
   std::optional<Error> trouble_;  // Why the backend did not answer, while it does not.
+  Duration limit_{};              // Of the operation under way.
   Instant began_;
   Instant last_said_;
   std::string said_;
   std::string progress_;  // As it was when this node last waited.
 
-  std::mutex beating_mutex_;
-  std::condition_variable beating_changed_;
-  bool beating_ = false;
-  std::thread heart_;
+  bool beat_failed_ = false;
+  runtime::Heartbeat heart_;  // Last, so that it stops before anything that it uses is gone.
 };
 
 }  // namespace
 
 Result<std::unique_ptr<RendezvousHandler>> make_dynamic_rendezvous(
     const RendezvousParameters& parameters, std::unique_ptr<RendezvousBackend> backend,
-    std::shared_ptr<Store> store, const std::string& address) {
+    StoreOpener open_store, const std::string& address) {
   auto settings = runtime::settings_of(parameters);
   if (!settings) return tl::unexpected(settings.error());
   if (!fits_the_state(address) || !fits_the_state(parameters.local_addr))
@@ -362,7 +345,7 @@ Result<std::unique_ptr<RendezvousHandler>> make_dynamic_rendezvous(
                     " cannot be told to the others: it must be UTF-8 text of at most " +
                     std::to_string(kLongestName) + " bytes (--local-addr)");
   return std::make_unique<DynamicHandler>(parameters, std::move(*settings), std::move(backend),
-                                          std::move(store), address);
+                                          std::move(open_store), address);
 }
 
 }  // namespace regroup

@@ -23,11 +23,6 @@ std::string assigned_ranks_key(std::int64_t rank) {
   return "torchelastic/assigned_ranks/" + std::to_string(rank);
 }
 
-bool nodes_are_identical() {
-  const char* identical = std::getenv("TORCH_ELASTIC_WORKER_IDENTICAL");
-  return identical != nullptr && std::string_view(identical) == "1";
-}
-
 // Rank 0's part.
 Result<void> assign_for_all(Store& store, std::int64_t world_size) {
   Store::Keys keys;
@@ -48,6 +43,11 @@ Result<void> assign_for_all(Store& store, std::int64_t world_size) {
 }
 
 }  // namespace
+
+bool nodes_are_identical() {
+  const char* identical = std::getenv("TORCH_ELASTIC_WORKER_IDENTICAL");
+  return identical != nullptr && std::string_view(identical) == "1";
+}
 
 Result<AssignedRanks> exchange_ranks(Store& store, std::int64_t world_size, const RoleInfo& mine) {
   if (nodes_are_identical()) {

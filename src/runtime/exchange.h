@@ -12,9 +12,11 @@
 
 namespace regroup::runtime {
 
+// TORCH_ELASTIC_WORKER_IDENTICAL=1, on every node.
+bool nodes_are_identical();
+
 // Every member of the round calls it, with `mine.rank` its own rank; rank 0 works the ranks out for
-// all. With TORCH_ELASTIC_WORKER_IDENTICAL=1 (on every node, then) nothing is exchanged: all nodes
-// run as many workers, of one role.
+// all. If all nodes are identical nothing is exchanged: they run as many workers, of one role.
 Result<core::rendezvous::AssignedRanks> exchange_ranks(Store& store, std::int64_t world_size,
                                                        const core::rendezvous::RoleInfo& mine);
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/text.h"
 #include "core/store/number.h"
 #include "io/clock.h"
 #include "io/locked_file.h"
@@ -229,6 +230,9 @@ class FileStore final : public Store {
       read_to_ += record->size;
       fresh.consume(record->size);
     }
+    if (read_to_ == 0 && !wire::may_begin_file(fresh.view()))
+      return fail(ErrorKind::Corrupt,
+                  printable(options_.path) + " is no file of a store; it was left as it is");
     if (!fresh.empty() && lock == io::Lock::Exclusive) {
       if (auto cut = file->truncate(read_to_); !cut) return tl::unexpected(cut.error());
     }
@@ -277,6 +281,7 @@ class FileStore final : public Store {
 
 Result<std::shared_ptr<Store>> open_file_store(const FileStoreOptions& options) {
   auto store = std::make_shared<FileStore>(options);
+  if (options.only_look) return store;
   if (auto entered = store->enter(); !entered) return tl::unexpected(entered.error());
   return store;
 }

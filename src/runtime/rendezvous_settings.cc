@@ -114,8 +114,8 @@ Result<Settings> settings_of(const RendezvousParameters& parameters) {
     const auto seconds = parameters.integer(key);
     if (!seconds) return tl::unexpected(seconds.error());
     if (!*seconds) continue;
-    // A century is as good as for ever, and fits.
-    constexpr std::int64_t kMost = 100LL * 365 * 24 * 3600;
+    constexpr std::int64_t kMost =
+        std::chrono::duration_cast<std::chrono::seconds>(core::rendezvous::kLongest).count();
     *duration = std::chrono::seconds(std::clamp(**seconds, -kMost, kMost));
   }
   const auto attempts = parameters.integer("keep_alive_max_attempt");

@@ -6,18 +6,24 @@
 
 #include <atomic>
 #include <cstdio>
+#include <fstream>
+#include <functional>
 #include <future>
 #include <mutex>
+#include <sstream>
 #include <thread>
+#include <utility>
 
 #include "io/reserved_port.h"
 #include "regroup/rendezvous_backend.h"
 #include "runtime/exchange.h"
 #include "wire/base64.h"
+#include "wire/rendezvous_state.h"
 
 namespace regroup {
 namespace {
 
+using core::rendezvous::State;
 using testing::HasSubstr;
 
 using Handler = std::unique_ptr<RendezvousHandler>;
@@ -37,9 +43,20 @@ Handler over(const std::shared_ptr<Store>& store, RendezvousParameters parameter
   parameters.local_addr = name;
   auto backend = make_store_backend(*store->clone(), parameters.run_id);
   EXPECT_TRUE(backend);
-  auto handler = make_dynamic_rendezvous(parameters, std::move(*backend), store, name);
+  auto handler = make_dynamic_rendezvous(
+      parameters, std::move(*backend), [store] { return store->clone(); }, name);
   EXPECT_TRUE(handler);
   return std::move(*handler);
+}
+
+// Waits until the shared state is as it should be.
+void await_state(Store& store, const std::function<bool(const State&)>& is_so) {
+  for (;;) {
+    const auto bytes = wire::decode_base64(store.get("torch.rendezvous.run").value());
+    const auto state = wire::decode_state(bytes.value());
+    if (state && is_so(*state)) return;
+    std::this_thread::sleep_for(5ms);
+  }
 }
 
 // Everybody joins, each on a thread of its own, as if on a machine of its own.
@@ -141,7 +158,7 @@ TEST(DynamicRendezvous, ASpareTakesOver) {
   ASSERT_TRUE(a->next_rendezvous());
   auto spare = over(store, between(1, 1), "s");
   auto waiting = std::async(std::launch::async, [&] { return spare->next_rendezvous(); });
-  ASSERT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+  await_state(*store, [](const State& state) { return !state.redundancy_list.empty(); });
   EXPECT_EQ(a->num_nodes_waiting(), 0);  // A spare disturbs nobody.
   ASSERT_TRUE(a->leave());
   const auto joined = waiting.get();
@@ -155,7 +172,7 @@ TEST(DynamicRendezvous, CloseEndsItForEverybody) {
   ASSERT_TRUE(a->next_rendezvous());
   auto spare = over(store, between(1, 1), "s");
   auto waiting = std::async(std::launch::async, [&] { return spare->next_rendezvous(); });
-  ASSERT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
+  await_state(*store, [](const State& state) { return !state.redundancy_list.empty(); });
   EXPECT_EQ(a->is_closed(), false);
   ASSERT_TRUE(a->set_closed());
   ASSERT_TRUE(a->set_closed());
@@ -178,15 +195,50 @@ TEST(DynamicRendezvous, TimesOutWithWhatWasMissing) {
   EXPECT_THAT(joined.error().message, HasSubstr("1 of 2 nodes joined; missing: b"));
 }
 
+TEST(DynamicRendezvous, AnErrorOfTheBackendLosesNobody) {
+  // One swap fails, as on a full disk; what others have written must survive the next try.
+  class FullOnce final : public RendezvousBackend {
+   public:
+    explicit FullOnce(std::unique_ptr<RendezvousBackend> inner) : inner_(std::move(inner)) {}
+    std::string name() const override { return "full once"; }
+    Result<std::optional<Present>> get_state() override { return inner_->get_state(); }
+    Result<SetAnswer> set_state(std::string_view bytes,
+                                const std::optional<std::string>& token) override {
+      if (!std::exchange(failed_, true)) return fail(ErrorKind::Io, "no space left on device");
+      return inner_->set_state(bytes, token);
+    }
+
+   private:
+    std::unique_ptr<RendezvousBackend> inner_;
+    bool failed_ = false;
+  };
+  const auto store = make_memory_store(30s);
+  auto a = over(store, between(1, 2), "a");
+  auto joining = std::async(std::launch::async, [&] { return a->next_rendezvous(); });
+  await_state(*store, [](const State& state) { return state.participants.size() == 1; });
+  auto b = make_dynamic_rendezvous(
+      between(1, 2),
+      std::make_unique<FullOnce>(std::move(*make_store_backend(*store->clone(), "run"))),
+      [store] { return store->clone(); }, "b");
+  EXPECT_EQ((*b)->next_rendezvous().error().kind, ErrorKind::Io);
+  const auto joined = (*b)->next_rendezvous();
+  ASSERT_TRUE(joined) << joined.error().message;
+  EXPECT_EQ(joined->world_size, 2);
+  EXPECT_TRUE(joining.get());
+}
+
 TEST(DynamicRendezvous, CanBeInterrupted) {
   RendezvousParameters parameters = between(2, 2);
   const auto interrupted = std::make_shared<std::atomic<bool>>(false);
   parameters.interrupted = interrupted;
-  auto a = over(make_memory_store(30s), parameters, "a");
+  const auto store = make_memory_store(30s);
+  auto a = over(store, parameters, "a");
   auto joining = std::async(std::launch::async, [&] { return a->next_rendezvous(); });
+  await_state(*store, [](const State& state) { return !state.participants.empty(); });
   *interrupted = true;
   EXPECT_EQ(joining.get().error().kind, ErrorKind::Cancelled);
   EXPECT_TRUE(a->leave());
+  await_state(*store, [](const State& state) { return state.participants.empty(); });
 }
 
 TEST(DynamicRendezvous, SaysWhatItWaitsFor) {
@@ -216,6 +268,19 @@ TEST(DynamicRendezvous, CorruptStateIsAnErrorAndStaysAsItIs) {
   }
 }
 
+TEST(DynamicRendezvous, AFileThatIsNoStoreIsLeftAlone) {
+  const std::string path = testing::TempDir() + "train.py." + std::to_string(::getpid());
+  { std::ofstream(path) << "import torch\nprint(torch.__version__)\n"; }
+  RendezvousParameters parameters = between(1, 1);
+  parameters.endpoint = path;
+  parameters.config["store_type"] = "file";
+  EXPECT_EQ(make_rendezvous(parameters).error().kind, ErrorKind::Corrupt);
+  std::stringstream left;
+  left << std::ifstream(path).rdbuf();
+  EXPECT_EQ(left.str(), "import torch\nprint(torch.__version__)\n");
+  std::remove(path.c_str());
+}
+
 TEST(DynamicRendezvous, OverAFile) {
   const std::string path = testing::TempDir() + "rendezvous." + std::to_string(::getpid());
   RendezvousParameters parameters = between(2, 2);
@@ -232,11 +297,11 @@ TEST(DynamicRendezvous, OverAFile) {
 }
 
 TEST(C10dRendezvous, OneHostsAndTheOthersFindIt) {
-  auto probe = StoreServer::start({.host = "127.0.0.1", .port = 0});
-  ASSERT_TRUE(probe);
+  const auto reserved = io::ReservedPort::open();
+  ASSERT_TRUE(reserved);
   RendezvousParameters parameters = between(3, 3);
-  parameters.endpoint = "127.0.0.1:" + std::to_string((*probe)->port());
-  // The port is taken by a store of this machine: everybody becomes its client.
+  parameters.endpoint = "127.0.0.1:" + std::to_string(reserved->port());
+  // They are on one machine: whoever is first binds the port, the others become its clients.
   std::vector<Handler> handlers;
   std::vector<RendezvousHandler*> nodes;
   for (int i = 0; i < 3; ++i) {
@@ -267,6 +332,7 @@ TEST(C10dRendezvous, AStoreThatCameBackEmptyIsMetAtAgain) {
   const auto again = (*a)->next_rendezvous();
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->world_size, 1);
+  EXPECT_EQ(again->round, 0);
 }
 
 TEST(StaticRendezvous, RanksAreAsGiven) {

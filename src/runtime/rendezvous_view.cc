@@ -158,7 +158,7 @@ Result<std::shared_ptr<Store>> open_run_store(const RendezvousParameters& parame
     if (!std::filesystem::exists(parameters.endpoint, error))
       return fail(ErrorKind::Connection, "there is no file " + printable(parameters.endpoint) +
                                              ": nobody has started a run there");
-    return open_file_store({.path = parameters.endpoint, .timeout = limit});
+    return open_file_store({.path = parameters.endpoint, .timeout = limit, .only_look = true});
   }
   if (type != "tcp")
     return fail(ErrorKind::InvalidArgument, "the rendezvous option store_type is " +

@@ -15,9 +15,7 @@ constexpr std::string_view kNoState = "Y2FuaW1hZGFt";
 
 class StoreBackend final : public RendezvousBackend {
  public:
-  using Reopen = std::function<Result<std::shared_ptr<Store>>()>;
-
-  StoreBackend(std::shared_ptr<Store> store, const std::string& run_id, Reopen reopen)
+  StoreBackend(std::shared_ptr<Store> store, const std::string& run_id, StoreOpener reopen)
       : store_(std::move(store)),
         key_("torch.rendezvous." + run_id),
         phases_("torch.rendezvous." + run_id + ".left/"),
@@ -100,7 +98,7 @@ class StoreBackend final : public RendezvousBackend {
   std::shared_ptr<Store> store_;
   const std::string key_;
   const std::string phases_;
-  const Reopen reopen_;
+  const StoreOpener reopen_;
   bool lost_ = false;
 };
 
@@ -113,9 +111,9 @@ bool RendezvousBackend::wait_until_left(std::string_view, Duration limit) {
   return false;
 }
 
-Result<std::unique_ptr<RendezvousBackend>> make_store_backend(
-    std::shared_ptr<Store> store, const std::string& run_id,
-    std::function<Result<std::shared_ptr<Store>>()> reopen) {
+Result<std::unique_ptr<RendezvousBackend>> make_store_backend(std::shared_ptr<Store> store,
+                                                              const std::string& run_id,
+                                                              StoreOpener reopen) {
   auto backend = std::make_unique<StoreBackend>(std::move(store), run_id, std::move(reopen));
   if (auto made = backend->make_key(); !made) return tl::unexpected(made.error());
   return backend;

@@ -29,6 +29,13 @@ std::optional<FileRecord> parse_file_record(std::string_view bytes) {
   return FileRecord{key, value, false, reader.position()};
 }
 
+bool may_begin_file(std::string_view bytes) {
+  constexpr std::uint32_t kLongestKey = 1 << 24;  // Four letters are a much longer one.
+  ByteReader reader(bytes, SIZE_MAX);
+  const auto key_length = reader.number<std::uint32_t>();
+  return !reader.ok() || key_length <= kLongestKey;
+}
+
 void append_file_record(ByteBuffer& out, std::string_view key, std::string_view value) {
   append_text(out, {}, key);
   append_text(out, {}, value);

@@ -39,5 +39,15 @@ TEST(FileLog, SeesATornRecordWhereverItIsTorn) {
   EXPECT_FALSE(parse_file_record(std::string_view("\xff\xff\xff\xff/a", 6)));
 }
 
+TEST(FileLog, TellsAStoreFromAnotherFile) {
+  EXPECT_TRUE(may_begin_file(""));
+  EXPECT_TRUE(may_begin_file("abc"));
+  EXPECT_FALSE(may_begin_file("import torch\n"));
+  ByteBuffer record;
+  append_file_record(record, "refcount/", "1");
+  for (std::size_t cut = 0; cut <= record.size(); ++cut)
+    EXPECT_TRUE(may_begin_file(record.view().substr(0, cut)));
+}
+
 }  // namespace
 }  // namespace regroup::wire

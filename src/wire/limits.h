@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace regroup::wire {
 
@@ -13,6 +14,8 @@ inline constexpr std::size_t kStateBytes = std::size_t{8} << 20;
 inline constexpr std::size_t kPickleValues = std::size_t{1} << 20;
 // Containers that are open one inside the other.
 inline constexpr std::size_t kPickleDepth = 32;
+// Nobody gets there, and one more must not overflow.
+inline constexpr std::int64_t kMostRounds = std::int64_t{1} << 62;
 inline constexpr std::size_t kStateAttributes = 64;
 inline constexpr std::size_t kNodeAttributes = 32;
 inline constexpr std::size_t kAddressBytes = 1024;

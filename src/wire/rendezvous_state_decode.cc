@@ -81,6 +81,7 @@ class Decoder {
     const PickleValue& value = graph_[round_];
     if (value.kind != PickleKind::Int) return refuse_kind(kRoundAttribute, round_, "an int");
     if (value.number < 0) return refuse_at(round_, "attribute 'round' is negative");
+    if (value.number > kMostRounds) return refuse_at(round_, "attribute 'round' is too large");
     state_.round = value.number;
     return true;
   }

@@ -178,7 +178,8 @@ def is_broken(state, seal):
 
 
 def expected_action(row, seal=None):
-    """PyTorch's; but we do not start with a broken round, nor wait for one that is full."""
+    """PyTorch's; but we do not start with a broken round, nor wait for one that is full, nor leave the spares of one
+    that is more than full."""
     theirs = Pytorch(row).decide()
     state = row["state"]
     if (row["operation"] == "join" and theirs == "finish" and state.complete and row["node"] in state.participants
@@ -187,6 +188,8 @@ def expected_action(row, seal=None):
     if (row["operation"] == "join" and theirs in ("sync", "keep alive") and state.complete
             and row["node"] in state.wait_list - state.redundancy_list and len(state.participants) >= row["max"]):
         return "add to redundancy list"
+    if theirs == "remove from redundancy list" and len(state.participants) > row["max"]:
+        return Pytorch(row | {"max": len(state.participants)}).decide()
     return theirs
 
 

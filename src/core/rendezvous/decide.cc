@@ -18,7 +18,9 @@ Action decide_join(const State& state, const NodeId& self, const Settings& setti
   const std::int64_t joined = size_of(state.participants);
   if (is_spare) {
     // A spare waits without a time limit, as long as the round is full.
-    if (joined != settings.max_nodes) return Action::RemoveFromRedundancyList;
+    // In torchrun's table also if there are too many, as a node with another maximum sees it; it
+    // would come and go without end.
+    if (joined < settings.max_nodes) return Action::RemoveFromRedundancyList;
     return reading.heartbeat_due ? Action::KeepAlive : Action::Sync;
   }
 
@@ -226,7 +228,9 @@ State without(State state, const std::vector<NodeId>& dead, const Settings& sett
     state.redundancy_list.erase(node);
     forget(state, node);
   }
-  if (participant_removed) after_removal(state, settings);
+  // A sealed round without members is nobody's to leave: whoever sees it opens the next.
+  const bool deserted = state.complete && state.participants.empty();
+  if (participant_removed || deserted) after_removal(state, settings);
   return state;
 }
 

@@ -68,7 +68,7 @@ struct Actor {
 // Only for actions that change the state.
 State apply(State state, Action action, const Actor& actor, const Settings& settings);
 
-// The state without the nodes that have gone silent.
+// The state without the nodes that have gone silent, if there are any.
 State without(State state, const std::vector<NodeId>& dead, const Settings& settings);
 
 // True if the round is sealed and all that were in it then are still there. A member that reads the

@@ -230,6 +230,13 @@ TEST(Apply, TheSilentAreTakenOffEveryList) {
   EXPECT_FALSE(state.complete);
 }
 
+TEST(Settings, ASilenceLimitBeyondAllMeasureIsForEver) {
+  Settings settings = between(1, 1);
+  settings.keep_alive_interval = kLongest;
+  settings.keep_alive_attempts = 1'000'000;
+  EXPECT_EQ(settings.silence_limit(), kLongest);
+}
+
 TEST(Settings, SaysWhatIsWrong) {
   EXPECT_TRUE(validate(between(1, 1)));
   const auto message = [](auto change) {

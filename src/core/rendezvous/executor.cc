@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace regroup::core::rendezvous {
 namespace {
 
@@ -30,7 +32,7 @@ std::int64_t listed(const State& state) {
 std::int64_t contenders(const State& state, const Settings& settings) {
   const auto joined = static_cast<std::int64_t>(state.participants.size());
   const std::int64_t expected = state.complete ? joined : settings.max_nodes - joined;
-  return std::max<std::int64_t>(8, expected);
+  return std::clamp<std::int64_t>(expected, 8, 100'000);
 }
 
 Duration doubled(Duration window, std::int64_t times) {
@@ -43,9 +45,15 @@ Executor::Executor(Settings settings, NodeId self, Claim claim, std::uint64_t se
     : settings_(std::move(settings)),
       self_(std::move(self)),
       claim_(std::move(claim)),
-      random_(seed) {}
+      random_(seed),
+      liveness_(settings_.keep_alive_interval) {}
 
 Step Executor::begin(Operation operation, Duration limit, Now now) {
+  // The operation before this one was given up with a swap under way: nobody knows what came of it.
+  if (std::exchange(swapping_, false)) {
+    state_ = std::move(pending_);
+    seen_.reset();
+  }
   operation_ = operation;
   began_ = now.instant;
   give_up_ = now.instant + limit;
@@ -131,15 +139,15 @@ Step Executor::take(std::optional<Snapshot> present, Now now) {
   }
   swapping_ = false;
   stored_phase_ = phase(state_);
-  if (!state_.participants.contains(self_)) leaving_.reset();
   seen_ = now.instant;
   liveness_.observe(state_, asked_, now.instant);
-  if (const auto dead = liveness_.silent(self_, settings_.silence_limit()); !dead.empty())
-    state_ = without(std::move(state_), dead, settings_);
+  state_ =
+      without(std::move(state_), liveness_.silent(self_, settings_.silence_limit()), settings_);
   return proceed(now);
 }
 
 Step Executor::proceed(Now now) {
+  if (!state_.participants.contains(self_)) leaving_.reset();
   // A spare waits without a limit, so its time begins anew while it is one; else an hour later the
   // first answer that is lost, or its being dropped for a pause, would end its join at once.
   if (operation_ == Operation::Join && state_.redundancy_list.contains(self_))
@@ -190,9 +198,11 @@ Step Executor::swap(Action action, Reading reading, Stamp utc) {
   const auto old_stamp = stamp(state_);
   pending_ = std::move(state_);  // It comes back with the answer, or another does.
   swapping_ = true;
+  int changes = 0;
   // What would follow at once goes into the same swap: leaving a round and joining the next is one
   // change and not three, and swaps are what many nodes contend for.
   while (changes_state(action)) {
+    CHECK(++changes < 8);  // Out of a list, into the next, sealed: the tables know no circle.
     pending_ = apply(std::move(pending_), action, actor, settings_);
     reading.heartbeat_due = false;
     action = next_action(pending_, reading);

@@ -264,6 +264,50 @@ TEST(Executor, AStaleAnnouncementDoesNotKeepItFromResting) {
   EXPECT_GT(std::get<Rest>(step.what).until - a.clock, 10ms);
 }
 
+TEST(Executor, ASwapThatWasGivenUpIsNotTakenForTheState) {
+  Backend backend;
+  Player a("a", between(3, 3));
+  backend.put(joined_by({"b"}, between(3, 3)));
+  Step step = a.executor.begin(Operation::Join, 60s, a.now());
+  step = a.executor.on_read(backend.snapshot(), a.now());
+  ASSERT_TRUE(std::holds_alternative<Swap>(step.what));
+  // The host gives up here: interrupted, or an error that no trying again can cure.
+  (void)a.begin(backend, Operation::Join);
+  EXPECT_TRUE(backend.state->participants.contains(node("a")));
+  EXPECT_TRUE(backend.state->participants.contains(node("b")));
+}
+
+TEST(Executor, ARoundLargerThanItsMaximumMakesANodeASpare) {
+  Backend backend;
+  backend.put(joined_by({"a", "b", "c"}, between(3, 3)));
+  Player other("d", between(2, 2));
+  const Step step = other.begin(backend, Operation::Join);
+  EXPECT_TRUE(std::holds_alternative<Rest>(step.what));
+  EXPECT_TRUE(backend.state->redundancy_list.contains(node("d")));
+}
+
+TEST(Executor, ASealedRoundWithoutMembersIsNobodysToLeave) {
+  Backend backend;
+  State state;
+  state.round = 4;
+  state.complete = true;
+  backend.put(state);
+  Player a("a", between(1, 1));
+  EXPECT_EQ(outcome(a.begin(backend, Operation::Join)), Outcome::Finished);
+  EXPECT_EQ(a.executor.joined().round, 5);
+}
+
+TEST(Executor, ANewRoundOfTheSameNumberIsNotTheOldOne) {
+  Backend backend;
+  Player a("a", between(1, 1));
+  ASSERT_EQ(outcome(a.begin(backend, Operation::Join)), Outcome::Finished);
+  backend.state.reset();  // The store came back with nothing in it.
+  a.clock = a.clock + 2s;
+  (void)a.begin(backend, Operation::Look);
+  EXPECT_EQ(outcome(a.begin(backend, Operation::Join)), Outcome::Finished);
+  EXPECT_EQ(a.executor.joined().round, 0);
+}
+
 TEST(Executor, AClosedRunEndsTheJoin) {
   Backend backend;
   Player a("a", between(2, 2));

@@ -1,15 +1,21 @@
 #include "core/rendezvous/liveness.h"
 
+#include <algorithm>
+
 namespace regroup::core::rendezvous {
 
 void Liveness::observe(const State& state, Instant asked, Instant now) {
+  const Duration unseen = asked_ ? std::max(Duration{}, asked - *asked_ - interval_) : Duration{};
   asked_ = asked;
   // Both are sorted by node: one walk keeps what is known, adds what is new, drops what is gone.
   auto known = heard_.begin();
   for (const auto& [node, stamp] : state.last_heartbeats) {
     while (known != heard_.end() && known->first < node) known = heard_.erase(known);
     if (known != heard_.end() && known->first == node) {
-      if (known->second.stamp != stamp) known->second = {stamp, now};
+      if (known->second.stamp != stamp)
+        known->second = {stamp, now};
+      else
+        known->second.since = known->second.since + unseen;
       ++known;
     } else {
       heard_.emplace_hint(known, node, Heard{stamp, now});
@@ -26,7 +32,7 @@ void Liveness::observe(const State& state, Instant asked, Instant now) {
 std::vector<NodeId> Liveness::silent(const NodeId& self, Duration limit) const {
   std::vector<NodeId> nodes;
   for (const auto& [node, heard] : heard_)
-    if (asked_ - heard.since > limit && node != self) nodes.push_back(node);
+    if (*asked_ - heard.since > limit && node != self) nodes.push_back(node);
   return nodes;
 }
 

@@ -4,7 +4,8 @@
 // here; that it changes does. A node is silent when its stamp has stayed the same for longer than
 // the limit, counted from the moment we first had it to the moment we asked for the state in which
 // it still was the same. Counting to the moment of asking and not of the answer keeps a slow store
-// from condemning healthy nodes.
+// from condemning healthy nodes; and of a time in which we saw nothing at all, because the store
+// was away or we were, only as much counts as lies between two heartbeats.
 #pragma once
 
 #include <map>
@@ -18,6 +19,8 @@ namespace regroup::core::rendezvous {
 
 class Liveness {
  public:
+  explicit Liveness(Duration heartbeat_interval) : interval_(heartbeat_interval) {}
+
   // A state that was asked for at `asked` and is here at `now`.
   void observe(const State& state, Instant asked, Instant now);
 
@@ -32,12 +35,13 @@ class Liveness {
  private:
   struct Heard {
     Stamp stamp;
-    Instant since;
+    Instant since;  // Later by the time in which nothing was seen.
   };
   std::map<NodeId, Heard> heard_;
   std::optional<Stamp> deadline_;
   Instant deadline_seen_;
-  Instant asked_;
+  const Duration interval_;
+  std::optional<Instant> asked_;
 };
 
 }  // namespace regroup::core::rendezvous

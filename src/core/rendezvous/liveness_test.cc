@@ -14,11 +14,12 @@ State beats(std::initializer_list<std::pair<const char*, std::int64_t>> stamps) 
 }
 
 TEST(Liveness, JudgesByWhenTheStampChangedAndNotByItsValue) {
-  Liveness liveness;
+  Liveness liveness(5s);
   const std::int64_t an_hour_behind = -3'600'000'000;
   liveness.observe(beats({{"a", an_hour_behind}, {"b", 5}}), at(0s), at(0s));
   EXPECT_TRUE(liveness.silent(node("me"), 15s).empty());
-  liveness.observe(beats({{"a", an_hour_behind}, {"b", 6}}), at(15s), at(15s));
+  for (const Duration second : {5s, 10s, 15s})
+    liveness.observe(beats({{"a", an_hour_behind}, {"b", 6}}), at(second), at(second));
   EXPECT_TRUE(liveness.silent(node("me"), 15s).empty());  // Exactly at the limit is still in time.
   liveness.observe(beats({{"a", an_hour_behind}, {"b", 6}}), at(16s), at(16s));
   EXPECT_EQ(liveness.silent(node("me"), 15s), std::vector{node("a")});
@@ -27,7 +28,7 @@ TEST(Liveness, JudgesByWhenTheStampChangedAndNotByItsValue) {
 }
 
 TEST(Liveness, ASlowAnswerCondemnsNobody) {
-  Liveness liveness;
+  Liveness liveness(5s);
   liveness.observe(beats({{"a", 1}}), at(0s), at(0s));
   // Asked after a second, answered after a minute: it tells how things were after a second.
   liveness.observe(beats({{"a", 1}}), at(1s), at(60s));
@@ -35,23 +36,37 @@ TEST(Liveness, ASlowAnswerCondemnsNobody) {
 }
 
 TEST(Liveness, NobodyTakesHimselfForDead) {
-  Liveness liveness;
+  Liveness liveness(5s);
   liveness.observe(beats({{"me", 1}}), at(0s), at(0s));
-  liveness.observe(beats({{"me", 1}}), at(60s), at(60s));
+  for (int second = 0; second <= 60; ++second)
+    liveness.observe(beats({{"me", 1}}), at(second * 1s), at(second * 1s));
   EXPECT_TRUE(liveness.silent(node("me"), 15s).empty());
 }
 
+TEST(Liveness, AStoreThatWasAwayCondemnsNobody) {
+  Liveness liveness(5s);
+  liveness.observe(beats({{"a", 1}}), at(0s), at(0s));
+  liveness.observe(beats({{"a", 1}}), at(4s), at(4s));
+  liveness.observe(beats({{"a", 1}}), at(64s), at(64s));  // Nobody could write in that minute.
+  EXPECT_TRUE(liveness.silent(node("me"), 15s).empty());
+  liveness.observe(beats({{"a", 1}}), at(68s), at(68s));
+  EXPECT_TRUE(liveness.silent(node("me"), 15s).empty());
+  liveness.observe(beats({{"a", 1}}), at(72s), at(72s));  // But now it had the time to.
+  EXPECT_EQ(liveness.silent(node("me"), 15s), std::vector{node("a")});
+}
+
 TEST(Liveness, WhoComesBackIsCountedAnew) {
-  Liveness liveness;
+  Liveness liveness(5s);
   liveness.observe(beats({{"a", 1}, {"b", 1}, {"c", 1}}), at(0s), at(0s));
-  liveness.observe(beats({{"a", 1}, {"c", 1}}), at(20s), at(20s));
+  for (const Duration second : {5s, 10s, 15s, 20s})
+    liveness.observe(beats({{"a", 1}, {"c", 1}}), at(second), at(second));
   EXPECT_EQ(liveness.silent(node("me"), 15s), (std::vector{node("a"), node("c")}));
-  liveness.observe(beats({{"b", 1}, {"c", 1}}), at(30s), at(30s));
+  liveness.observe(beats({{"b", 1}, {"c", 1}}), at(25s), at(25s));
   EXPECT_EQ(liveness.silent(node("me"), 15s), std::vector{node("c")});
 }
 
 TEST(Liveness, TheLastCallIsTimedFromWhenItWasFirstSeen) {
-  Liveness liveness;
+  Liveness liveness(5s);
   EXPECT_FALSE(liveness.last_call_over(30s, at(1000s)));
   State state;
   state.deadline = Stamp{-600'000'000};  // Its writer's clock is ten minutes behind.

@@ -16,6 +16,11 @@ Result<void> validate(const Settings& settings) {
   };
   if (settings.run_id.empty())
     return wrong("the run id is empty. Give every node of the run the same --rdzv-id");
+  // It is part of keys, whose length stores limit.
+  constexpr std::size_t kLongestRunId = 1024;
+  if (settings.run_id.size() > kLongestRunId)
+    return wrong("the run id has " + std::to_string(settings.run_id.size()) +
+                 " bytes; it may have " + std::to_string(kLongestRunId));
   if (settings.min_nodes < 1)
     return wrong("the smallest number of nodes is " + std::to_string(settings.min_nodes) +
                  "; it must be at least 1");
@@ -32,6 +37,8 @@ Result<void> validate(const Settings& settings) {
   for (const auto& [name, duration] : durations)
     if (duration <= Duration::zero())
       return wrong(std::string(name) + " is " + seconds(duration) + "; it must be above zero");
+  for (const auto& [name, duration] : durations)
+    if (duration > kLongest) return wrong(std::string(name) + " is longer than ten years");
   if (settings.keep_alive_attempts < 1)
     return wrong("keep_alive_max_attempt is " + std::to_string(settings.keep_alive_attempts) +
                  "; it must be at least 1");

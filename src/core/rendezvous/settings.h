@@ -10,6 +10,9 @@
 
 namespace regroup::core::rendezvous {
 
+// As good as for ever, and sums of a few of them still fit a Duration.
+inline constexpr Duration kLongest = 10 * 365 * 24h;
+
 // The defaults are torchrun's.
 struct Settings {
   std::string run_id;
@@ -24,7 +27,10 @@ struct Settings {
   Duration keep_alive_interval = 5s;     // Between heartbeats.
   std::int64_t keep_alive_attempts = 3;  // So many missed in a row: the node counts as dead.
 
-  Duration silence_limit() const { return keep_alive_interval * keep_alive_attempts; }
+  Duration silence_limit() const {
+    const bool fits = keep_alive_interval <= kLongest / keep_alive_attempts;
+    return fits ? keep_alive_interval * keep_alive_attempts : kLongest;
+  }
 };
 
 // The first thing that is wrong, with its value and what would be right.
