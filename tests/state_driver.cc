@@ -152,7 +152,7 @@ Claim random_claim(SeededRandom& random) {
 State random_state(std::uint64_t seed, std::uint64_t nodes) {
   SeededRandom random(seed);
   State state;
-  state.round = random_number(random);
+  state.round = random_number(random) >> 1;
   state.complete = random.one_in(2);
   state.closed = random.one_in(5);
   if (random.one_in(2)) state.deadline = random_stamp(random);

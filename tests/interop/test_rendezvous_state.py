@@ -159,7 +159,7 @@ class Maker:
 
     def state(self, size=None):
         state = _RendezvousState()
-        state.round = self.number()
+        state.round = self.number() >> 1
         state.complete = self.one_in(2)
         state.closed = self.one_in(2)
         if self.one_in(2):
@@ -306,6 +306,7 @@ class Refusals(StateTest):
         node = _NodeDesc("node-b", 1, 0)
         self.assert_all(self.broken(round=True), "'round' is a bool and not an int")
         self.assert_all(self.broken(round=-1), "'round' is negative")
+        self.assert_all(self.broken(round=2**62 + 1), "'round' is too large")
         self.assert_all(self.broken(complete=0), "'complete' is an int and not a bool")
         self.assert_all(self.broken(closed=None), "'closed' is None and not a bool")
         self.assert_all(self.broken(deadline=3), "'deadline' is an int")
