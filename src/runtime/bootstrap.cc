@@ -10,6 +10,7 @@
 #include "io/interfaces.h"
 #include "runtime/exchange.h"
 #include "runtime/limits.h"
+#include "wire/rendezvous_keys.h"
 
 namespace regroup::runtime {
 namespace {
@@ -79,10 +80,6 @@ const NodeId& rank_0(const State& state) {
 
 }  // namespace
 
-std::string round_prefix(const std::string& run_id, std::int64_t round) {
-  return "torch.rendezvous." + run_id + "." + std::to_string(round);
-}
-
 Bootstrap::Bootstrap(std::string run_id, std::string address, const std::atomic<bool>& interrupted)
     : run_id_(std::move(run_id)),
       address_(std::move(address)),
@@ -97,7 +94,7 @@ Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
   // round. The port stays, because others may have kept it. Only where nobody waits for ranks must
   // it be rank 0 who forgets, before it says where its store is.
   if (server_ && (first == self || !nodes_are_identical())) server_->clear();
-  const auto round_store = make_prefix_store(round_prefix(run_id_, joined.round), store);
+  const auto round_store = make_prefix_store(wire::round_prefix(run_id_, joined.round), store);
   if (first != self) {
     const bool is_torchrun = !joined.claims.contains(first);
     if (!shared_ || !is_torchrun) return await(joined.round, *round_store, {});
@@ -170,7 +167,7 @@ Result<std::optional<BootstrapStore>> Bootstrap::of_earlier_rounds(
     std::int64_t round, const std::shared_ptr<Store>& store) {
   const std::int64_t oldest = std::max<std::int64_t>(0, round - kRoundsLookedBack);
   for (std::int64_t earlier = round - 1; earlier >= oldest; --earlier) {
-    const auto keys = make_prefix_store(round_prefix(run_id_, earlier), store);
+    const auto keys = make_prefix_store(wire::round_prefix(run_id_, earlier), store);
     const auto there = keys->check({kAddressKey, kPortKey});
     if (!there) return tl::unexpected(there.error());
     if (!*there) continue;

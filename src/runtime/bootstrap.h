@@ -57,7 +57,4 @@ class Bootstrap {
   std::optional<Known> known_;
 };
 
-// The prefix of a round's keys.
-std::string round_prefix(const std::string& run_id, std::int64_t round);
-
 }  // namespace regroup::runtime

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/endpoint.h"
-#include "base/text.h"
 #include "io/interfaces.h"
 #include "regroup/rendezvous_backend.h"
 #include "runtime/log.h"
@@ -13,8 +12,6 @@
 
 namespace regroup::runtime {
 namespace {
-
-constexpr std::uint16_t kDefaultPort = 29400;
 
 // The state is small and asked for all the time: a server that takes longer than this is gone, and
 // the heartbeats must not wait a minute to find out.
@@ -75,7 +72,7 @@ Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters&
 }
 
 Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& parameters) {
-  const auto endpoint = parse_endpoint(parameters.endpoint, kDefaultPort);
+  const auto endpoint = parse_endpoint(parameters.endpoint, kRendezvousPort);
   if (!endpoint) return tl::unexpected(endpoint.error());
   const auto is_host = parameters.boolean("is_host");
   if (!is_host) return tl::unexpected(is_host.error());
@@ -115,13 +112,9 @@ Result<std::unique_ptr<RendezvousHandler>> make_c10d_rendezvous(
   std::vector<std::string> known = settings_keys();
   known.insert(known.end(), {"store_type", "is_host", "read_timeout", "use_libuv", "timeout"});
   warn_of_unknown_keys(parameters, known);
-  const std::string type = parameters.text("store_type").value_or("tcp");
-  std::string lower;
-  for (const char c : type) lower += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  if (lower == "tcp") return over_tcp(parameters);
-  if (lower == "file") return over_file(parameters);
-  return fail(ErrorKind::InvalidArgument, "the rendezvous option store_type is " + printable(type) +
-                                              "; it must be tcp or file");
+  const auto type = store_type_of(parameters);
+  if (!type) return tl::unexpected(type.error());
+  return *type == StoreType::File ? over_file(parameters) : over_tcp(parameters);
 }
 
 }  // namespace regroup::runtime

@@ -18,6 +18,7 @@
 #include "runtime/heartbeat.h"
 #include "runtime/log.h"
 #include "runtime/rendezvous_settings.h"
+#include "wire/rendezvous_keys.h"
 #include "wire/rendezvous_state.h"
 #include "wire/utf8.h"
 
@@ -94,7 +95,7 @@ class DynamicHandler final : public RendezvousHandler {
     auto store = open_store_();
     if (!store) return tl::unexpected(store.error());
     RendezvousInfo info{
-        .store = make_prefix_store(runtime::round_prefix(run_id(), joined->round), *store),
+        .store = make_prefix_store(wire::round_prefix(run_id(), joined->round), *store),
         .round = joined->round,
         .rank = joined->participants.at(executor_.self()),
         .world_size = static_cast<std::int64_t>(joined->participants.size()),

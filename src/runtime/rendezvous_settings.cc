@@ -128,6 +128,13 @@ Result<Settings> settings_of(const RendezvousParameters& parameters) {
   return settings;
 }
 
+Result<StoreType> store_type_of(const RendezvousParameters& parameters) {
+  const std::string type = parameters.text("store_type").value_or("tcp");
+  if (lower(type) == "tcp") return StoreType::Tcp;
+  if (lower(type) == "file") return StoreType::File;
+  return wrong_value("store_type", type, "tcp or file");
+}
+
 void warn_of_unknown_keys(const RendezvousParameters& parameters,
                           const std::vector<std::string>& known) {
   for (const auto& [key, value] : parameters.config) {

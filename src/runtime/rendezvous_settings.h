@@ -1,6 +1,7 @@
 // What --rdzv-conf says, made into settings.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,14 @@ namespace regroup::runtime {
 
 // Checked: bad values are InvalidArgument, with their key.
 Result<core::rendezvous::Settings> settings_of(const RendezvousParameters& parameters);
+
+// Where nodes meet if the endpoint names no port.
+inline constexpr std::uint16_t kRendezvousPort = 29400;
+
+enum class StoreType { Tcp, File };
+
+// Of the c10d backend: the option store_type.
+Result<StoreType> store_type_of(const RendezvousParameters& parameters);
 
 // A key that its backend does not know is most likely misspelt. torchrun accepts it silently, so it
 // is no error; it is told, with the known key that is nearest.

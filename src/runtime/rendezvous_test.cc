@@ -16,7 +16,7 @@
 
 #include "io/reserved_port.h"
 #include "regroup/rendezvous_backend.h"
-#include "runtime/exchange.h"
+#include "runtime/rendezvous_testing.h"
 #include "wire/base64.h"
 #include "wire/rendezvous_state.h"
 
@@ -25,18 +25,6 @@ namespace {
 
 using core::rendezvous::State;
 using testing::HasSubstr;
-
-using Handler = std::unique_ptr<RendezvousHandler>;
-
-RendezvousParameters between(std::int64_t min, std::int64_t max) {
-  return {.backend = "c10d",
-          .endpoint = "",
-          .run_id = "run",
-          .min_nodes = min,
-          .max_nodes = max,
-          .config = {{"last_call_timeout", "1"}},
-          .on_status = [](const std::string&) {}};
-}
 
 Handler over(const std::shared_ptr<Store>& store, RendezvousParameters parameters,
              const std::string& name) {
@@ -57,17 +45,6 @@ void await_state(Store& store, const std::function<bool(const State&)>& is_so) {
     if (state && is_so(*state)) return;
     std::this_thread::sleep_for(5ms);
   }
-}
-
-// Everybody joins, each on a thread of its own, as if on a machine of its own.
-std::vector<Result<RendezvousInfo>> all_join(const std::vector<RendezvousHandler*>& handlers) {
-  std::vector<std::future<Result<RendezvousInfo>>> joining;
-  for (RendezvousHandler* handler : handlers)
-    joining.push_back(
-        std::async(std::launch::async, [handler] { return handler->next_rendezvous(); }));
-  std::vector<Result<RendezvousInfo>> joined;
-  for (auto& one : joining) joined.push_back(one.get());
-  return joined;
 }
 
 TEST(DynamicRendezvous, AllSeeTheSameWorld) {
@@ -333,131 +310,6 @@ TEST(C10dRendezvous, AStoreThatCameBackEmptyIsMetAtAgain) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->world_size, 1);
   EXPECT_EQ(again->round, 0);
-}
-
-TEST(StaticRendezvous, RanksAreAsGiven) {
-  const auto reserved = io::ReservedPort::open();
-  ASSERT_TRUE(reserved);
-  const std::uint16_t port = reserved->port();
-  std::vector<Handler> handlers;
-  for (std::int64_t rank : {2, 0, 1}) {
-    auto handler = make_rendezvous({.backend = "static",
-                                    .endpoint = "127.0.0.1:" + std::to_string(port),
-                                    .run_id = "run",
-                                    .min_nodes = 3,
-                                    .max_nodes = 3,
-                                    .node_rank = rank,
-                                    .on_status = [](const std::string&) {}});
-    ASSERT_TRUE(handler) << handler.error().message;
-    handlers.push_back(std::move(*handler));
-  }
-  std::vector<RendezvousHandler*> nodes;
-  for (const Handler& handler : handlers) nodes.push_back(handler.get());
-  const auto joined = all_join(nodes);
-  for (std::size_t i = 0; i < 3; ++i) {
-    ASSERT_TRUE(joined[i]) << joined[i].error().message;
-    EXPECT_EQ(joined[i]->rank, (std::vector<std::int64_t>{2, 0, 1})[i]);
-    EXPECT_EQ(joined[i]->world_size, 3);
-    EXPECT_EQ(joined[i]->bootstrap, (BootstrapStore{"127.0.0.1", port}));
-  }
-  ASSERT_TRUE(joined[0]->store->set("key", "value"));
-  EXPECT_EQ(joined[2]->store->get("key"), "value");
-  EXPECT_EQ(handlers[0]->is_closed(), false);
-  EXPECT_TRUE(handlers[0]->shutdown());
-}
-
-TEST(Rendezvous, BadParametersAreRefusedWithAReason) {
-  const auto message = [](auto change) {
-    RendezvousParameters parameters = between(1, 2);
-    parameters.endpoint = "127.0.0.1:0";
-    change(parameters);
-    const auto made = make_rendezvous(parameters);
-    if (made) return std::string("made");
-    EXPECT_EQ(made.error().kind, ErrorKind::InvalidArgument);
-    return made.error().message;
-  };
-  using P = RendezvousParameters;
-  EXPECT_THAT(message([](P& p) { p.run_id = ""; }), HasSubstr("run id is empty"));
-  EXPECT_THAT(message([](P& p) { p.min_nodes = 0; }), HasSubstr("at least 1"));
-  EXPECT_THAT(message([](P& p) { p.max_nodes = 0; }), HasSubstr("below the smallest"));
-  EXPECT_THAT(message([](P& p) { p.config["join_timeout"] = "-3"; }),
-              HasSubstr("join_timeout is -3 s"));
-  EXPECT_THAT(message([](P& p) { p.config["join_timeout"] = "soon"; }),
-              HasSubstr("join_timeout is 'soon'; it must be a whole number"));
-  EXPECT_THAT(message([](P& p) { p.config["read_timeout"] = "0"; }), HasSubstr("read_timeout"));
-  EXPECT_THAT(message([](P& p) { p.config["is_host"] = "maybe"; }), HasSubstr("true or false"));
-  EXPECT_THAT(message([](P& p) { p.config["store_type"] = "tape"; }), HasSubstr("tcp or file"));
-  EXPECT_THAT(message([](P& p) { p.endpoint = "host:port"; }), HasSubstr("port"));
-  EXPECT_THAT(message([](P& p) { p.backend = "c10"; }), HasSubstr("Did you mean c10d?"));
-  EXPECT_THAT(message([](P& p) { p.node_rank = -1; }), HasSubstr("ranks start at 0"));
-  EXPECT_THAT(message([](P& p) {
-                p.backend = "static";
-                p.endpoint = "127.0.0.1:1";
-              }),
-              HasSubstr("needs this node's rank"));
-  EXPECT_THAT(message([](P& p) {
-                p.backend = "static";
-                p.endpoint = "127.0.0.1:1";
-                p.node_rank = 2;
-              }),
-              HasSubstr("must be 0 to 1"));
-}
-
-TEST(Rendezvous, ConfigurationText) {
-  using Config = std::map<std::string, std::string>;
-  EXPECT_EQ(parse_rendezvous_config(""), Config{});
-  EXPECT_EQ(parse_rendezvous_config(" a=1 , b = x=y ,a=2"), (Config{{"a", "2"}, {"b", "x=y"}}));
-  EXPECT_FALSE(parse_rendezvous_config("a=1,"));
-  EXPECT_FALSE(parse_rendezvous_config("=1"));
-  EXPECT_THAT(parse_rendezvous_config("a").error().message, HasSubstr("has no value"));
-  EXPECT_THAT(parse_rendezvous_config("a=").error().message, HasSubstr("has no value"));
-
-  const RendezvousParameters parameters{.run_id = "r", .config = {{"n", " +12 "}, {"yes", "T"}}};
-  EXPECT_EQ(parameters.integer("n"), 12);
-  EXPECT_EQ(parameters.integer("none"), std::nullopt);
-  EXPECT_EQ(parameters.boolean("yes"), true);
-  EXPECT_FALSE(parameters.boolean("n"));
-}
-
-Result<Handler> make_nothing(const RendezvousParameters&) {
-  return fail(ErrorKind::Unsupported, "made by the plug-in");
-}
-Result<Handler> make_other(const RendezvousParameters& parameters) {
-  return make_nothing(parameters);
-}
-
-TEST(Rendezvous, BackendsAreKnownByName) {
-  EXPECT_TRUE(register_rendezvous("plug-in", make_nothing));
-  EXPECT_TRUE(register_rendezvous("plug-in", make_nothing));
-  EXPECT_FALSE(register_rendezvous("plug-in", make_other));
-  EXPECT_FALSE(register_rendezvous("static", make_nothing));
-  RendezvousParameters parameters = between(1, 1);
-  parameters.backend = "plug-in";
-  EXPECT_EQ(make_rendezvous(parameters).error().message, "made by the plug-in");
-}
-
-TEST(Exchange, RanksAndTheExitBarrier) {
-  const auto store = make_memory_store(30s);
-  const std::vector<core::rendezvous::RoleInfo> nodes{
-      {"ps", 0, 2}, {"trainer", 1, 3}, {"ps", 2, 1}};
-  std::vector<std::future<Result<core::rendezvous::AssignedRanks>>> asking;
-  for (const auto& node : nodes)
-    asking.push_back(std::async(std::launch::async, [&store, node] {
-      auto assigned = runtime::exchange_ranks(*store, 3, node);
-      EXPECT_TRUE(runtime::exit_barrier(*store, 3, 30s));
-      return assigned;
-    }));
-  EXPECT_EQ(asking[0].get(), (core::rendezvous::AssignedRanks{0, 6, 0, 3}));
-  EXPECT_EQ(asking[1].get(), (core::rendezvous::AssignedRanks{2, 6, 0, 3}));
-  EXPECT_EQ(asking[2].get(), (core::rendezvous::AssignedRanks{5, 6, 2, 3}));
-}
-
-TEST(Exchange, RubbishFromAPeerIsAnError) {
-  const auto store = make_memory_store(5s);
-  ASSERT_TRUE(store->set("torchelastic/role_info/1", "[1, 2"));
-  const auto assigned = runtime::exchange_ranks(*store, 2, {"default", 0, 1});
-  ASSERT_FALSE(assigned);
-  EXPECT_EQ(assigned.error().kind, ErrorKind::Protocol);
 }
 
 }  // namespace

@@ -14,7 +14,9 @@
 #include "core/rendezvous/rank_order.h"
 #include "io/clock.h"
 #include "regroup/rendezvous_backend.h"
+#include "runtime/rendezvous_settings.h"
 #include "wire/base64.h"
+#include "wire/rendezvous_keys.h"
 #include "wire/rendezvous_state.h"
 
 namespace regroup::runtime {
@@ -25,13 +27,8 @@ using core::rendezvous::NodeId;
 using core::rendezvous::Stamp;
 using core::rendezvous::State;
 
-constexpr std::uint16_t kDefaultPort = 29400;
-// What the key holds before the first node has joined: torchrun's word for it.
-constexpr std::string_view kNoState = "Y2FuaW1hZGFt";
 // Between two tries to close a run that others write to.
 constexpr Duration kTryAgain = 20ms;
-
-std::string key_of(const std::string& run_id) { return "torch.rendezvous." + run_id; }
 
 tl::unexpected<Error> no_such_run(const std::string& run_id, std::string_view why) {
   return fail(ErrorKind::Refused, "no run " + printable(run_id) + " here: " + std::string(why) +
@@ -41,8 +38,8 @@ tl::unexpected<Error> no_such_run(const std::string& run_id, std::string_view wh
 tl::unexpected<Error> corrupt(const std::string& run_id, const std::string& why) {
   return fail(
       ErrorKind::Corrupt,
-      "the state of the run " + printable(run_id) + ", in the key " + printable(key_of(run_id)) +
-          " of the store, cannot be read: " + why +
+      "the state of the run " + printable(run_id) + ", in the key " +
+          printable(wire::state_key(run_id)) + " of the store, cannot be read: " + why +
           ". It was left as it is; use another run id, or delete the key if the run is over");
 }
 
@@ -50,7 +47,7 @@ Result<void> check_that_it_is_there(Store& store, const std::string& run_id) {
   if (run_id.empty())
     return fail(ErrorKind::InvalidArgument, "the run id is empty. Give the --rdzv-id of the run");
   // Reading a key that is missing would wait for it.
-  const auto there = store.check({key_of(run_id)});
+  const auto there = store.check({wire::state_key(run_id)});
   if (!there) return tl::unexpected(there.error());
   if (!*there) return no_such_run(run_id, "nobody has started it");
   return {};
@@ -150,20 +147,16 @@ Stamp stamp_now() { return Stamp{io::utc_micros()}; }
 
 Result<std::shared_ptr<Store>> open_run_store(const RendezvousParameters& parameters,
                                               Duration limit) {
-  std::string type = parameters.text("store_type").value_or("tcp");
-  for (char& c : type)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  if (type == "file") {
+  const auto type = store_type_of(parameters);
+  if (!type) return tl::unexpected(type.error());
+  if (*type == StoreType::File) {
     std::error_code error;
     if (!std::filesystem::exists(parameters.endpoint, error))
       return fail(ErrorKind::Connection, "there is no file " + printable(parameters.endpoint) +
                                              ": nobody has started a run there");
     return open_file_store({.path = parameters.endpoint, .timeout = limit, .only_look = true});
   }
-  if (type != "tcp")
-    return fail(ErrorKind::InvalidArgument, "the rendezvous option store_type is " +
-                                                printable(type) + "; it must be tcp or file");
-  const auto endpoint = parse_endpoint(parameters.endpoint, kDefaultPort);
+  const auto endpoint = parse_endpoint(parameters.endpoint, kRendezvousPort);
   if (!endpoint) return tl::unexpected(endpoint.error());
   if (endpoint->port == 0)
     return fail(ErrorKind::InvalidArgument,
@@ -174,9 +167,9 @@ Result<std::shared_ptr<Store>> open_run_store(const RendezvousParameters& parame
 Result<State> look_at_run(Store& store, const std::string& run_id) {
   if (auto there = check_that_it_is_there(store, run_id); !there)
     return tl::unexpected(there.error());
-  const auto text = store.get(key_of(run_id));
+  const auto text = store.get(wire::state_key(run_id));
   if (!text) return tl::unexpected(text.error());
-  if (*text == kNoState) return no_such_run(run_id, "no node has joined it yet");
+  if (*text == wire::kNoState) return no_such_run(run_id, "no node has joined it yet");
   const auto bytes = wire::decode_base64(*text);
   if (!bytes) return corrupt(run_id, bytes.error().message);
   return decode(*bytes, run_id);

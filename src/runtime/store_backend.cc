@@ -6,25 +6,23 @@
 #include "base/text.h"
 #include "regroup/rendezvous_backend.h"
 #include "wire/base64.h"
+#include "wire/rendezvous_keys.h"
 
 namespace regroup {
 namespace {
-
-// Means «no state yet». Reading a missing key would wait for it, so the key is made first.
-constexpr std::string_view kNoState = "Y2FuaW1hZGFt";
 
 class StoreBackend final : public RendezvousBackend {
  public:
   StoreBackend(std::shared_ptr<Store> store, const std::string& run_id, StoreOpener reopen)
       : store_(std::move(store)),
-        key_("torch.rendezvous." + run_id),
-        phases_("torch.rendezvous." + run_id + ".left/"),
+        run_id_(run_id),
+        key_(wire::state_key(run_id)),
         reopen_(std::move(reopen)) {}
 
   std::string name() const override { return "c10d"; }
 
   Result<void> make_key() {
-    const auto made = noting_loss(store_->compare_set(key_, "", kNoState));
+    const auto made = noting_loss(store_->compare_set(key_, "", wire::kNoState));
     if (!made) return tl::unexpected(made.error());
     return {};
   }
@@ -42,7 +40,7 @@ class StoreBackend final : public RendezvousBackend {
                               const std::optional<std::string>& token) override {
     if (auto open = reopen_if_lost(); !open) return tl::unexpected(open.error());
     const std::string desired = wire::encode_base64(bytes);
-    auto text = noting_loss(store_->compare_set(key_, token ? *token : kNoState, desired));
+    auto text = noting_loss(store_->compare_set(key_, token ? *token : wire::kNoState, desired));
     if (!text) return tl::unexpected(text.error());
     if (*text == desired) return SetAnswer{true, Present{std::string(bytes), std::move(*text)}};
     auto present = decode(std::move(*text));
@@ -51,13 +49,13 @@ class StoreBackend final : public RendezvousBackend {
   }
 
   void announce_left(std::string_view phase) override {
-    if (!lost_) (void)noting_loss(store_->set(phases_ + std::string(phase), "1"));
+    if (!lost_) (void)noting_loss(store_->set(wire::left_key(run_id_, phase), "1"));
   }
 
   bool wait_until_left(std::string_view phase, Duration limit) override {
     const auto until = std::chrono::steady_clock::now() + limit;
     if (!lost_) {
-      auto left = store_->wait({phases_ + std::string(phase)}, limit);
+      auto left = store_->wait({wire::left_key(run_id_, phase)}, limit);
       if (left) return true;
       // Here a passed limit is what was asked for.
       if (left.error().kind != ErrorKind::Timeout) (void)noting_loss(std::move(left));
@@ -85,7 +83,7 @@ class StoreBackend final : public RendezvousBackend {
   }
 
   Result<std::optional<Present>> decode(std::string text) const {
-    if (text == kNoState) return std::nullopt;
+    if (text == wire::kNoState) return std::nullopt;
     auto bytes = wire::decode_base64(text);
     if (!bytes)
       return fail(ErrorKind::Corrupt, "the key " + printable(key_) +
@@ -96,8 +94,8 @@ class StoreBackend final : public RendezvousBackend {
   }
 
   std::shared_ptr<Store> store_;
+  const std::string run_id_;
   const std::string key_;
-  const std::string phases_;
   const StoreOpener reopen_;
   bool lost_ = false;
 };

@@ -13,6 +13,7 @@
 
 #include "base/instant.h"
 #include "core/rendezvous/state.h"
+#include "wire/rendezvous_keys.h"
 
 namespace regroup::sim {
 
@@ -66,7 +67,6 @@ class Store {
   std::shared_ptr<const Value> value_;  // None: the key does not exist.
 };
 
-// What the marker's bytes are; torchrun's are the same.
-inline constexpr const char* kNoState = "Y2FuaW1hZGFt";
+inline const std::string kNoState(wire::kNoState);
 
 }  // namespace regroup::sim
