@@ -16,6 +16,12 @@
 //
 // What the handler waits for is told on stderr.
 //
+//   rendezvous_driver exchange endpoint=HOST:PORT prefix=KEYS world_size=N rank=R role=NAME
+//   local_world_size=N
+//
+// exchanges ranks with the other nodes of a round, prints its four numbers, passes the exit
+// barrier, prints "done".
+//
 //   rendezvous_driver decide
 //
 // The decision tables by themselves. A line is a row of key=value words; times are microseconds:
@@ -47,8 +53,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/endpoint.h"
 #include "core/rendezvous/decide.h"
 #include "regroup/rendezvous.h"
+#include "runtime/exchange.h"
 #include "wire/base64.h"
 #include "wire/rendezvous_state.h"
 
@@ -332,13 +340,35 @@ std::string run_decide(const Named& row) {
   return answer(out + "}");
 }
 
+// --- exchange -----------------------------------------------------------------------------------
+
+int run_exchange(const Named& flags) {
+  const auto endpoint = parse_endpoint(flags.text("endpoint"));
+  if (!endpoint) give_up(endpoint.error().message);
+  auto store = connect_tcp_store({.host = endpoint->host, .port = endpoint->port});
+  if (!store) give_up(store.error().message);
+  const auto round = make_prefix_store(flags.text("prefix"), *store);
+  const std::int64_t world_size = flags.number("world_size");
+  const auto ranks = runtime::exchange_ranks(
+      *round, world_size,
+      {flags.text("role"), flags.number("rank"), flags.number("local_world_size")});
+  if (!ranks) give_up(ranks.error().message);
+  std::cout << ranks->base_global_rank << ' ' << ranks->global_world_size << ' '
+            << ranks->base_role_rank << ' ' << ranks->role_world_size << std::endl;
+  if (const auto all = runtime::exit_barrier(*round, world_size); !all)
+    give_up(all.error().message);
+  std::cout << "done" << std::endl;
+  return 0;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   Words words(arguments + 1, arguments + count);
   const std::string mode = words.empty() ? "" : words[0];
   if (mode == "handler") return run_handler(Named({words.begin() + 1, words.end()}));
-  if (mode != "decide") give_up("say handler or decide");
+  if (mode == "exchange") return run_exchange(Named({words.begin() + 1, words.end()}));
+  if (mode != "decide") give_up("say handler, exchange or decide");
   for (std::string line; std::getline(std::cin, line);)
     std::cout << run_decide(Named(words_of(line))) << std::endl;
   return 0;
