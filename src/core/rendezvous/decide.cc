@@ -237,11 +237,11 @@ State without(State state, const std::vector<NodeId>& dead, const Settings& sett
 bool is_whole(const State& state) {
   if (!state.complete) return false;
   const std::int64_t joined = size_of(state.participants);
-  if (state.seal && state.seal->round == state.round) return state.seal->world_size == joined;
-  // Sealed by torchrun: a hole among the ranks is all that can be seen.
+  // All that can be seen in a round that torchrun sealed is a hole among the ranks.
   for (const auto& [node, rank] : state.participants)
     if (rank >= joined) return false;
-  return true;
+  const bool is_known = state.seal && state.seal->round == state.round;
+  return !is_known || state.seal->world_size == joined;
 }
 
 }  // namespace regroup::core::rendezvous

@@ -54,6 +54,11 @@ TEST(Decide, AMemberThatSeesTheSealTooLateDoesNotStartWithTheRest) {
       apply(sealed({"a", "b"}), Action::RemoveFromParticipants, actor("b"), between(1, 2));
   EXPECT_EQ(join(last, "a", between(1, 2)), Action::RemoveFromParticipants);
 
+  // Whatever the seal says, ranks beyond the number of members are no world to start with.
+  State forged = sealed({"a", "b"});
+  forged.participants[node("b")] = 7;
+  EXPECT_EQ(join(forged, "a", between(1, 2)), Action::RemoveFromParticipants);
+
   // A round that torchrun sealed says no size: then only a hole can be seen.
   State foreign = last;
   foreign.seal.reset();
