@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Starts a store and lets four ranks meet on it: PyTorch's own with gloo, or, where PyTorch cannot be
-had, four plain clients. Ends with a line that says what happened."""
+had, four plain clients. Then three nodes of a run meet there; one is killed, another takes its rank. Ends
+with a line that says what happened."""
 
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -61,6 +63,54 @@ def start_ranks(python, port):
     return ranks
 
 
+class Node:
+    """`regroup rendezvous join` as one node of a run; its lines are shown with its name in front."""
+
+    def __init__(self, name, port):
+        self.name, self.lines = name, []
+        self.changed = threading.Condition()
+        self.process = subprocess.Popen(
+            [REGROUP, "rendezvous", "join", "--rdzv-id", "demo", "--rdzv-endpoint", f"127.0.0.1:{port}",
+             "--rdzv-conf", "is_host=false,keep_alive_interval=1", "--nnodes", "3", "--local-addr", name,
+             "--stay", str(LIMIT)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            with self.changed:
+                self.lines.append(line)
+                self.changed.notify_all()
+            if not line.startswith(("  rank", "workers'")):
+                print(f"{self.name:>4}  {line}", end="", flush=True)
+
+    def await_line(self, text):
+        with self.changed:
+            if not self.changed.wait_for(lambda: any(text in line for line in self.lines), LIMIT):
+                raise subprocess.TimeoutExpired(self.name, LIMIT)
+
+
+def show_rendezvous(port, nodes):
+    say("three nodes of a run meet at the same store: regroup rendezvous join --nnodes 3")
+    nodes += [Node(name, port) for name in ("n1", "n2", "n10")]
+    for node in nodes:
+        node.await_line("round 0: this node is rank")
+    say("n2 is killed with SIGKILL; the others miss its heartbeat, and n99 takes its rank")
+    nodes[1].process.kill()
+    nodes.append(Node("n99", port))
+    nodes[3].await_line("this node is rank 1 of 3")
+    nodes[0].await_line("round 1: this node is rank 0 of 3")
+    nodes[2].await_line("round 1: this node is rank 2 of 3")
+    say("regroup rendezvous show")
+    subprocess.run([REGROUP, "rendezvous", "show", "--rdzv-id", "demo", "--rdzv-endpoint", f"127.0.0.1:{port}"],
+                   check=True)
+    say("Ctrl-C takes them off the list")
+    left = [node.process for node in nodes if node.process.poll() is None]
+    for process in left:
+        process.send_signal(signal.SIGINT)
+    return [process.wait(timeout=30) - 130 for process in left]
+
+
 def main():
     python = torch_python()
     if not python:
@@ -71,7 +121,7 @@ def main():
         store = subprocess.Popen(
             [REGROUP, "store", "--port", "0", "--port-file", port_file, "--stats"],
             stdout=subprocess.PIPE, text=True)
-        ranks = []
+        ranks, nodes = [], []
         try:
             print(store.stdout.readline(), end="", flush=True)
             port = port_file.read_text().strip()
@@ -80,23 +130,25 @@ def main():
             ranks = start_ranks(python, port)
             codes = [rank.wait(timeout=max(0.1, start + LIMIT - time.monotonic())) for rank in ranks]
             took = time.monotonic() - start
+            codes += show_rendezvous(port, nodes)
             say("regroup store ping")
             subprocess.run([REGROUP, "store", "ping", f"127.0.0.1:{port}"], check=True)
             say("SIGTERM ends the store")
             store.send_signal(signal.SIGTERM)
             codes.append(store.wait(timeout=10))
         except subprocess.TimeoutExpired:
-            print(f"demo: failed: the ranks did not finish within {LIMIT} s", file=sys.stderr)
+            print(f"demo: failed: the ranks or the nodes did not finish within {LIMIT} s", file=sys.stderr)
             return 1
         finally:
-            for process in [*ranks, store]:
+            for process in [*ranks, *(node.process for node in nodes), store]:
                 if process.poll() is None:
                     process.kill()
     if any(codes):
         print(f"demo: failed: exit codes {codes}", file=sys.stderr)
         return 1
     who = "real PyTorch ranks" if python else "plain clients (no PyTorch here)"
-    print(f"\ndemo: {RANKS} {who} met on one regroup store and left, in {took:.1f} s.")
+    print(f"\ndemo: {RANKS} {who} met on one regroup store and left, in {took:.1f} s; three nodes met there, "
+          "lost one, and met again.")
     return 0
 
 
