@@ -92,10 +92,10 @@ namespace runtime {
 using core::rendezvous::Settings;
 
 const std::vector<std::string>& settings_keys() {
-  static const std::vector<std::string> kKeys{"join_timeout",        "last_call_timeout",
-                                              "close_timeout",       "heartbeat_timeout",
-                                              "keep_alive_interval", "keep_alive_max_attempt"};
-  return kKeys;
+  static const std::vector<std::string> keys{"join_timeout",        "last_call_timeout",
+                                             "close_timeout",       "heartbeat_timeout",
+                                             "keep_alive_interval", "keep_alive_max_attempt"};
+  return keys;
 }
 
 Result<Settings> settings_of(const RendezvousParameters& parameters) {

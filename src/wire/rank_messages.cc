@@ -35,9 +35,9 @@ Result<RoleInfo> decode_role_info(std::string_view text) {
   const json::value value = parse(text);
   const json::object* object = value.if_object();
   const auto field = [&](const char* name) -> const json::value& {
-    static const json::value kNone;
+    static const json::value none;
     const json::value* found = object != nullptr ? object->if_contains(name) : nullptr;
-    return found != nullptr ? *found : kNone;
+    return found != nullptr ? *found : none;
   };
   const json::value& role = field("role");
   const json::value& rank = field("rank");
