@@ -85,6 +85,7 @@ class World final : private Surroundings {
   // verdicts.cc
   bool torchrun_permits() const;  // To ask for a meeting.
   std::optional<std::string> why_not_met() const;
+  bool is_closed() const;  // The run, as it is in the store.
   std::optional<std::string> why_not_ended() const;
   void note_if_met();
   void must_have_met();
