@@ -552,7 +552,7 @@ class Docs(unittest.TestCase):
 
     def test_the_options_of_docs_rendezvous_are_those_of_the_code(self):
         runtime = ROOT / "src/runtime"
-        lists = [re.search(r"kKeys\{([^}]*)\}", (runtime / "rendezvous_settings.cc").read_text())[1],
+        lists = [re.search(r"> keys\{([^}]*)\}", (runtime / "rendezvous_settings.cc").read_text())[1],
                  re.search(r"known\.end\(\), \{([^}]*)\}", (runtime / "c10d_rendezvous.cc").read_text())[1],
                  re.search(r"warn_of_unknown_keys\(parameters, \{([^}]*)\}",
                            (runtime / "static_rendezvous.cc").read_text())[1]]
