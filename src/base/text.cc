@@ -37,4 +37,31 @@ std::string in_words(Duration duration) {
   return std::to_string(seconds / 3600) + "h" + two_digits(seconds / 60 % 60) + "m";
 }
 
+std::string size_in_words(std::uint64_t bytes) {
+  constexpr std::uint64_t kStep = 1024;
+  if (bytes < kStep) return std::to_string(bytes) + " B";
+  std::uint64_t unit = kStep;
+  for (const char* name : {" KiB", " MiB", " GiB", " TiB"}) {
+    const std::uint64_t tenths = bytes / unit * 10 + (bytes % unit * 10 + unit / 2) / unit;
+    // Rounded before it is compared, or just below a unit would read "1024.0 MiB".
+    if (tenths < kStep * 10 || name == std::string_view(" TiB"))
+      return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + name;
+    unit *= kStep;
+  }
+  return {};
+}
+
+std::string in_ranges(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(numbers[i]);
+    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
 }  // namespace regroup

@@ -1,8 +1,10 @@
 // Text for messages to people.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "regroup/time.h"
 
@@ -15,5 +17,11 @@ std::string printable(std::string_view bytes);
 
 // Whole seconds, rounded up: "12 s", "9m50s", "2h05m".
 std::string in_words(Duration duration);
+
+// "512 B", "64.0 MiB", "1.2 GiB".
+std::string size_in_words(std::uint64_t bytes);
+
+// Ascending numbers, neighbours together: "0-2, 5, 8-15".
+std::string in_ranges(const std::vector<int>& numbers);
 
 }  // namespace regroup

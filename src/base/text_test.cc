@@ -23,5 +23,28 @@ TEST(InWords, AsPeopleSayIt) {
   EXPECT_EQ(in_words(7500s), "2h05m");
 }
 
+TEST(SizeInWords, HasOneDigitBehindThePoint) {
+  EXPECT_EQ(size_in_words(0), "0 B");
+  EXPECT_EQ(size_in_words(1023), "1023 B");
+  EXPECT_EQ(size_in_words(1024), "1.0 KiB");
+  EXPECT_EQ(size_in_words(64ull << 20), "64.0 MiB");
+  EXPECT_EQ(size_in_words((64ull << 20) - 1), "64.0 MiB");
+  EXPECT_EQ(size_in_words(1288490189), "1.2 GiB");
+  EXPECT_EQ(size_in_words(1536ull << 30), "1.5 TiB");
+}
+
+TEST(SizeInWords, RoundsIntoTheNextUnit) {
+  EXPECT_EQ(size_in_words((1ull << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(size_in_words((1ull << 30) - 1), "1.0 GiB");
+}
+
+TEST(SizeInWords, TakesTheLargestNumber) { EXPECT_EQ(size_in_words(~0ull), "16777216.0 TiB"); }
+
+TEST(InRanges, PutsNeighboursTogether) {
+  EXPECT_EQ(in_ranges({}), "");
+  EXPECT_EQ(in_ranges({7}), "7");
+  EXPECT_EQ(in_ranges({0, 1, 2, 5, 8, 9}), "0-2, 5, 8, 9");
+}
+
 }  // namespace
 }  // namespace regroup

@@ -1,0 +1,164 @@
+#include "core/supervision/supervision.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace regroup::core::supervision {
+namespace {
+
+// Orphans tell nobody when they end, so they are looked for: soon at first, then less often.
+constexpr Duration kFirstPause = 2ms;
+constexpr Duration kLongestPause = 100ms;
+
+// Signals of a program's own mistake. Who dies of one after our SIGTERM did not die of our SIGTERM.
+bool is_crash(int signal) {
+  constexpr int kCrashes[] = {4, 5, 6, 7, 8, 11, 31};  // ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
+  return std::find(std::begin(kCrashes), std::end(kCrashes), signal) != std::end(kCrashes);
+}
+
+}  // namespace
+
+Supervision::Supervision(const Settings& settings) : settings_(settings) {
+  CHECK(settings.workers > 0);
+  workers_.resize(static_cast<std::size_t>(settings.workers));
+}
+
+void Supervision::on_started(Instant) {
+  CHECK(phase_ == Phase::Starting);
+  phase_ = Phase::Running;
+  running_ = settings_.workers;
+}
+
+Effects Supervision::on_exit(int worker, const Exit& exit, Instant now) {
+  WorkerOutcome& outcome = workers_.at(static_cast<std::size_t>(worker));
+  if (phase_ == Phase::Over || outcome.end != End::None) return {};
+  outcome.exit = exit;
+  outcome.at = now;
+  outcome.order = ended_++;
+  --running_;
+  if (outcome.signalled != 0 && !is_crash(exit.signal)) {
+    outcome.end = End::Stopped;
+  } else {
+    outcome.end = exit.clean() ? End::Succeeded : End::Failed;
+  }
+  if (outcome.end == End::Failed && !first_failure_) first_failure_ = worker;
+
+  if (running_ == 0) {  // What they left behind decides.
+    look_pause_ = {};
+    return {Look{}};
+  }
+  if (phase_ == Phase::Running && outcome.end == End::Failed)
+    return begin_stop(settings_.stop_signal, settings_.grace, now);
+  return {};
+}
+
+Effects Supervision::on_look(int alive, Instant now) {
+  left_ = alive;
+  next_look_.reset();
+  if (phase_ == Phase::Over || phase_ == Phase::Starting || running_ > 0) return {};
+  if (alive == 0) return finish();
+  look_pause_ = std::clamp(look_pause_ * 2, kFirstPause, kLongestPause);
+  next_look_ = now + look_pause_;
+  if (phase_ == Phase::Running) return begin_stop(settings_.stop_signal, settings_.grace, now);
+  if (phase_ == Phase::Killing) return {KillAll{}};  // Somebody was born meanwhile.
+  return {};
+}
+
+Effects Supervision::on_deadline(Instant now) {
+  if (deadline_ && now >= *deadline_) {
+    if (phase_ == Phase::Stopping) return begin_kill(now);
+    if (phase_ == Phase::Killing) return finish();
+  }
+  if (next_look_ && now >= *next_look_) {
+    next_look_.reset();
+    return {Look{}};
+  }
+  return {};
+}
+
+Effects Supervision::stop(int number, Duration grace, Instant now) {
+  switch (phase_) {
+    case Phase::Running:
+      return begin_stop(number, grace, now);
+    case Phase::Stopping:
+      if (grace <= Duration{}) return begin_kill(now);
+      deadline_ = std::min(*deadline_, now + grace);
+      signalled(number);
+      return {SignalAll{number}};
+    case Phase::Starting:
+    case Phase::Killing:
+    case Phase::Over:
+      return {};
+  }
+  return {};
+}
+
+Effects Supervision::kill(Instant now) {
+  if (phase_ == Phase::Running || phase_ == Phase::Stopping) return begin_kill(now);
+  return {};
+}
+
+Effects Supervision::begin_stop(int number, Duration grace, Instant now) {
+  if (grace <= Duration{}) return begin_kill(now);
+  phase_ = Phase::Stopping;
+  deadline_ = now + grace;
+  signalled(number);
+  return {SignalAll{number}};
+}
+
+Effects Supervision::begin_kill(Instant now) {
+  phase_ = Phase::Killing;
+  deadline_ = now + settings_.kill_wait;
+  signalled(kSigKill);
+  look_pause_ = {};
+  Effects effects{KillAll{}};
+  if (running_ == 0) effects.emplace_back(Look{});
+  return effects;
+}
+
+Effects Supervision::finish() {
+  for (WorkerOutcome& worker : workers_)
+    if (worker.end == End::None) worker.end = End::Survived;
+  phase_ = Phase::Over;
+  deadline_.reset();
+  next_look_.reset();
+  return {GroupOver{}};
+}
+
+void Supervision::signalled(int number) {
+  for (WorkerOutcome& worker : workers_)
+    if (worker.end == End::None) worker.signalled = number;
+}
+
+std::optional<Instant> Supervision::next_deadline() const {
+  if (deadline_ && next_look_) return std::min(*deadline_, *next_look_);
+  return deadline_ ? deadline_ : next_look_;
+}
+
+bool Supervision::succeeded() const {
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const WorkerOutcome& worker) { return worker.end == End::Succeeded; });
+}
+
+std::string Supervision::waiting_for(Instant now) const {
+  if (phase_ == Phase::Starting) return "the workers have not been started";
+  if (phase_ == Phase::Over) return "all workers have ended";
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < workers_.size(); ++i)
+    if (workers_[i].end == End::None) ranks.push_back(static_cast<int>(i));
+  std::string text;
+  if (ranks.empty()) {
+    text = std::to_string(left_) + (left_ == 1 ? " process" : " processes") +
+           " that the workers left behind";
+  } else {
+    text = std::to_string(ranks.size()) + " of " + std::to_string(workers_.size()) +
+           " workers still run (" + in_ranges(ranks) + ")";
+  }
+  if (!deadline_) return text;
+  const std::string rest = in_words(std::max(*deadline_ - now, Duration{}));
+  return text + (phase_ == Phase::Stopping ? ", killed in " : ", killed; given up in ") + rest;
+}
+
+}  // namespace regroup::core::supervision

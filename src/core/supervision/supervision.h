@@ -1,0 +1,125 @@
+// The life of a group of workers: they run, one of them fails, the others are stopped; or all
+// succeed; or somebody orders a stop. A stop is a signal, a grace, SIGKILL, and a wait that ends.
+//
+// A pure machine. It starts and signals nobody: its host does what the returned effects say, and
+// tells it what happened. Everything that a worker left behind (a child in another session, a
+// background process of a leader that has gone) counts: the group is over when nothing of it lives.
+//
+//   starting ─▶ running ─▶ stopping ─▶ killing ─▶ over
+//                   └── all ended, nothing left ──▶ over
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/instant.h"
+
+namespace regroup::core::supervision {
+
+// Signal numbers of Linux, which are part of its interface.
+inline constexpr int kSigKill = 9;
+inline constexpr int kSigTerm = 15;
+
+enum class Phase { Starting, Running, Stopping, Killing, Over };
+
+struct Exit {
+  int code = 0;
+  int signal = 0;  // Not 0: killed by it.
+  bool clean() const { return code == 0 && signal == 0; }
+  friend bool operator==(const Exit&, const Exit&) = default;
+};
+
+enum class End {
+  None,       // Still runs, or was never started.
+  Succeeded,  // Ended with 0 by itself.
+  Failed,     // Ended otherwise, by itself.
+  Stopped,    // Ended after we had signalled it.
+  Survived,   // Could not be killed in time: in a system call that does not return, most likely.
+};
+
+struct WorkerOutcome {
+  End end = End::None;
+  Exit exit;          // Meaningless for None and Survived.
+  Instant at;         // When we heard of it.
+  int signalled = 0;  // The last signal that we had sent it before; 0: none.
+  int order = -1;     // 0 for the first that ended, and so on.
+};
+
+struct Settings {
+  int workers = 1;
+  int stop_signal = kSigTerm;  // For the others after a failure, and for what is left at the end.
+  Duration grace = 30s;        // Between the signal and SIGKILL; zero: SIGKILL at once.
+  Duration kill_wait = 10s;    // After SIGKILL, before we give up.
+};
+
+// To everything of every worker that is still there.
+struct SignalAll {
+  int number = kSigTerm;
+  friend bool operator==(const SignalAll&, const SignalAll&) = default;
+};
+// SIGKILL, by every means there is.
+struct KillAll {
+  friend bool operator==(const KillAll&, const KillAll&) = default;
+};
+// Look what still lives, and say so with on_look().
+struct Look {
+  friend bool operator==(const Look&, const Look&) = default;
+};
+// The outcomes are final.
+struct GroupOver {
+  friend bool operator==(const GroupOver&, const GroupOver&) = default;
+};
+using Effect = std::variant<SignalAll, KillAll, Look, GroupOver>;
+using Effects = std::vector<Effect>;
+
+class Supervision {
+ public:
+  explicit Supervision(const Settings& settings);
+
+  // All of them run. (If one cannot be started, its host starts none, and needs no machine.)
+  void on_started(Instant now);
+  // In the order in which the kernel told.
+  Effects on_exit(int worker, const Exit& exit, Instant now);
+  // So many processes of ours are alive, workers included. Asked for by Look; may come any time.
+  Effects on_look(int alive, Instant now);
+  // next_deadline() has come.
+  Effects on_deadline(Instant now);
+
+  // Stop everybody. During a stop, a shorter grace counts, a longer one does not.
+  Effects stop(int number, Duration grace, Instant now);
+  // At once, without grace.
+  Effects kill(Instant now);
+
+  std::optional<Instant> next_deadline() const;
+
+  Phase phase() const { return phase_; }
+  const std::vector<WorkerOutcome>& workers() const { return workers_; }
+  // Who failed first by himself. Empty: nobody did.
+  std::optional<int> first_failure() const { return first_failure_; }
+  bool succeeded() const;  // Everybody ended with 0 by himself.
+  int running() const { return running_; }
+
+  // One sentence, for people: "3 of 8 workers still run (1, 4-5), killed in 12 s".
+  std::string waiting_for(Instant now) const;
+
+ private:
+  Effects begin_stop(int number, Duration grace, Instant now);
+  Effects begin_kill(Instant now);
+  Effects finish();
+  void signalled(int number);
+
+  Settings settings_;
+  Phase phase_ = Phase::Starting;
+  std::vector<WorkerOutcome> workers_;
+  int running_ = 0;
+  int ended_ = 0;
+  int left_ = 0;  // As of the last look.
+  std::optional<int> first_failure_;
+  std::optional<Instant> deadline_;   // Of the grace, or of the wait after SIGKILL.
+  std::optional<Instant> next_look_;  // While we wait for what tells us nothing when it ends.
+  Duration look_pause_{};
+};
+
+}  // namespace regroup::core::supervision
