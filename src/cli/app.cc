@@ -6,6 +6,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/nearest.h"
@@ -58,8 +59,12 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   add_store_command(app, exit_code);
   add_rendezvous_command(app, exit_code);
+  // The library would give what follows "--" back to the parent command.
+  const auto dashes = std::find(argv, argv + argc, std::string_view("--"));
+  const std::vector<std::string> behind_dashes(std::min(dashes + 1, argv + argc), argv + argc);
+  add_spawn_command(app, behind_dashes, exit_code);
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(dashes - argv), argv);
   } catch (const CLI::Success& asked_for) {  // --help and --version.
     return app.exit(asked_for);
   } catch (const CLI::ParseError& wrong) {

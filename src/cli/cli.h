@@ -1,6 +1,9 @@
 // The commands of `regroup`, what they print, and how they exit.
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's own.
 class App;
 }
@@ -9,8 +12,9 @@ namespace regroup::cli {
 
 // Documented in docs/cli.md.
 inline constexpr int kOk = 0;
-inline constexpr int kFailed = 1;    // What was asked for did not work: no such key, no answer.
-inline constexpr int kBadStart = 2;  // A wrong flag, a taken port: nothing was begun.
+inline constexpr int kFailed = 1;       // What was asked for did not work: no such key, no answer.
+inline constexpr int kBadStart = 2;     // A wrong flag, a taken port: nothing was begun.
+inline constexpr int kLeftBehind = 70;  // Workers left processes that cannot be killed.
 inline constexpr int kInterrupted = 130;  // By Ctrl-C, as a shell tells it.
 inline constexpr int kTerminated = 143;   // By SIGTERM.
 
@@ -19,5 +23,7 @@ int run(int argc, char** argv);
 // Each adds its command to the application, with a callback that sets `exit_code`.
 void add_store_command(CLI::App& app, int& exit_code);
 void add_rendezvous_command(CLI::App& app, int& exit_code);
+void add_spawn_command(CLI::App& app, const std::vector<std::string>& behind_dashes,
+                       int& exit_code);
 
 }  // namespace regroup::cli

@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/node_range.h"
 #include "cli/rendezvous_join.h"
+#include "cli/torchrun_flags.h"
 #include "regroup/rendezvous.h"
 #include "runtime/rendezvous_view.h"
 
@@ -106,33 +107,10 @@ int close(const Flags& flags) {
   return std::cout.flush() ? kOk : kFailed;
 }
 
-// torchrun's flags may be written with dashes or underscores. The help shows one of the two.
-class DashesOnly : public CLI::Formatter {
- public:
-  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
-    const std::string names = CLI::Formatter::make_option_name(option, is_positional);
-    const auto second = names.find(",--");
-    const bool twice = second != std::string::npos && names.find('_') != std::string::npos;
-    return twice ? names.substr(0, second) : names;
-  }
-};
-
 template <class T>
 CLI::Option* add_flag_of_torchrun(CLI::App& command, const std::string& name, T& value,
                                   const std::string& help) {
-  std::string underscored = name;
-  for (char& c : underscored)
-    if (c == '-') c = '_';
-  const std::string both = "--" + name + (underscored == name ? "" : ",--" + underscored);
-  return command.add_option(both, value, help);
-}
-
-CLI::App* add_command(CLI::App& parent, const char* name, const char* help) {
-  CLI::App* command = parent.add_subcommand(name, help);
-  auto formatter = std::make_shared<DashesOnly>();
-  formatter->column_width(34);
-  command->formatter(std::move(formatter));
-  return command;
+  return command.add_option(both_spellings(name), value, help);
 }
 
 void add_where(CLI::App& command, Flags& flags) {
@@ -162,7 +140,7 @@ void set_action(CLI::App& command, const std::shared_ptr<Flags>& flags, int (*ac
 
 void add_join(CLI::App& rendezvous, int& exit_code) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = add_command(
+  CLI::App* command = add_torchrun_command(
       rendezvous, "join",
       "Meet the other nodes of a run as 'regroup run' does, print who has which rank, and leave.\n"
       "What is waited for is told on standard error. Ctrl-C takes this node off the list.");
@@ -195,9 +173,10 @@ void add_join(CLI::App& rendezvous, int& exit_code) {
 
 void add_show(CLI::App& rendezvous, int& exit_code) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = add_command(rendezvous, "show",
-                                  "Print what the nodes of a run share: round, ranks, who waits, "
-                                  "who was heard of when.\nChanges nothing. c10d backend only.");
+  CLI::App* command =
+      add_torchrun_command(rendezvous, "show",
+                           "Print what the nodes of a run share: round, ranks, who waits, "
+                           "who was heard of when.\nChanges nothing. c10d backend only.");
   add_where(*command, *flags);
   add_timeout(*command, *flags);
   set_action(*command, flags, show, exit_code);
@@ -205,9 +184,10 @@ void add_show(CLI::App& rendezvous, int& exit_code) {
 
 void add_close(CLI::App& rendezvous, int& exit_code) {
   const auto flags = std::make_shared<Flags>();
-  CLI::App* command = add_command(rendezvous, "close",
-                                  "End a run for everybody, for good: nobody can join it any more. "
-                                  "c10d backend only.");
+  CLI::App* command =
+      add_torchrun_command(rendezvous, "close",
+                           "End a run for everybody, for good: nobody can join it any more. "
+                           "c10d backend only.");
   add_where(*command, *flags);
   add_timeout(*command, *flags);
   set_action(*command, flags, close, exit_code);

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "regroup/time.h"
+
 namespace regroup::runtime {
 
 // A client with so many bytes of answers unread is not read from until it has taken them.
@@ -16,5 +18,24 @@ inline constexpr std::size_t kLargestAnswer = std::size_t{4} << 30;
 // A late joiner of a torchrun run looks for the workers' store among the keys of so many earlier
 // rounds; beyond them it counts as not there.
 inline constexpr std::int64_t kRoundsLookedBack = 1000;
+// The highest rank that a filter may name; a longer range is a mistake, and is refused.
+inline constexpr int kHighestRank = 9'999'999;
+// Text that waits for a console that does not read. Beyond it, lines are dropped from the console
+// alone, and counted.
+inline constexpr std::size_t kConsoleBacklog = 32 * 1024 * 1024;
+// A text for the console is handed over when it is so long, or at the end of the turn.
+inline constexpr std::size_t kConsoleText = 256 * 1024;
+// What the pipe of a worker's output holds, where the system allows it; a full one blocks the worker.
+inline constexpr std::size_t kOutputPipe = 1024 * 1024;
+// Read from one stream at a time, before the others have their turn.
+inline constexpr std::size_t kOutputRead = 256 * 1024;
+
+
+// While workers are being stopped, what is waited for is said so often.
+inline constexpr Duration kStopProgress = 2s;
+// Somebody who is not ours may hold the end of a worker's pipe; then its output ends here.
+inline constexpr Duration kDrainLimit = 2s;
+// The last lines on a console that does not read are waited for so long.
+inline constexpr Duration kConsolePatience = 2s;
 
 }  // namespace regroup::runtime

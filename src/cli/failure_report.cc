@@ -1,0 +1,126 @@
+#include "cli/failure_report.h"
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+
+namespace regroup::cli {
+namespace {
+
+// What a report shows of a worker's stderr. The rest is in the log file, if there is one.
+constexpr int kTailLines = 20;
+constexpr std::size_t kTailColumns = 400;
+constexpr int kTracebackLines = 60;
+
+std::string time_of_day(std::int64_t micros) {
+  const std::time_t seconds = micros / 1'000'000;
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  char text[16];
+  std::strftime(text, sizeof text, "%H:%M:%S", &local);
+  return text;
+}
+
+// The last lines of a text, each indented, none longer than a screen or two.
+std::string last_lines(std::string_view text, int most) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  std::string shown;
+  const auto count = static_cast<std::ptrdiff_t>(lines.size());
+  if (count > most) shown += "    ... (" + std::to_string(count - most) + " lines before)\n";
+  for (auto line = lines.end() - std::min<std::ptrdiff_t>(count, most); line != lines.end();
+       ++line) {
+    // Of a progress bar only its last state.
+    const std::size_t carriage = line->find_last_of('\r');
+    const auto visible = carriage == std::string_view::npos || carriage + 1 == line->size()
+                             ? *line
+                             : line->substr(carriage + 1);
+    shown += "    ";
+    shown += visible.substr(0, kTailColumns);
+    shown += visible.size() > kTailColumns ? "...\n" : "\n";
+  }
+  return shown;
+}
+
+std::string plural(std::size_t count, const char* one, const char* many) {
+  return count == 1 ? one : many;
+}
+
+std::string ranks_text(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  return plural(ranks.size(), "rank ", "ranks ") + in_ranges(ranks);
+}
+
+std::string cause_text(const ProcessFailure& cause) {
+  std::string text = "regroup: rank " + std::to_string(cause.global_rank) + " on " + cause.host +
+                     " failed: " + cause.message + "\n";
+  text += "  local rank " + std::to_string(cause.local_rank) + ", pid " +
+          std::to_string(cause.pid) + ", at " + time_of_day(cause.time_micros) + ", " +
+          (cause.signal_name.empty() ? "exit code " + std::to_string(cause.exit_code)
+                                     : "killed by " + cause.signal_name) +
+          "\n";
+  for (const std::string& line : cause.evidence) text += "  " + line + "\n";
+  if (!cause.error_file.empty()) text += "  error file: " + cause.error_file + "\n";
+  if (!cause.traceback.empty()) {
+    text += last_lines(cause.traceback, kTracebackLines);
+  } else if (const std::string tail = last_lines(cause.tail, kTailLines); !tail.empty()) {
+    text += "  the last it wrote to stderr:\n" + tail;
+  }
+  return text;
+}
+
+// Many failed alike: one line for each way.
+std::string others_text(const WorkersResult& result) {
+  std::map<std::string, std::vector<int>> alike;
+  std::vector<int> stopped;
+  for (const ProcessFailure& failure : result.failures) {
+    if (result.cause && failure.local_rank == result.cause->local_rank) continue;
+    if (failure.survived) continue;  // Listed by themselves.
+    if (failure.stopped_by_us) {
+      stopped.push_back(failure.global_rank);
+    } else {
+      alike[failure.message].push_back(failure.global_rank);
+    }
+  }
+  std::string text;
+  for (const auto& [message, ranks] : alike)
+    text += "  " + ranks_text(ranks) + " failed after that: " + message + "\n";
+  if (!stopped.empty())
+    text +=
+        "  " + ranks_text(stopped) + (result.cause ? ": stopped because of it\n" : ": stopped\n");
+  return text;
+}
+
+}  // namespace
+
+std::string failure_report(const WorkersResult& result) {
+  std::string text;
+  if (result.cause) text += cause_text(*result.cause) + others_text(result);
+  if (!result.survivors.empty()) {
+    text += "regroup: " + std::to_string(result.survivors.size()) +
+            plural(result.survivors.size(), " process", " processes") +
+            " cannot be killed; this machine may need a look before it is used again\n";
+    for (const Survivor& survivor : result.survivors)
+      text += "  pid " + std::to_string(survivor.pid) + " (" + survivor.name + "), state " +
+              survivor.state +
+              (survivor.wait_channel.empty() ? "" : ", waits in " + survivor.wait_channel) + "\n";
+  }
+  if (!text.empty() && !result.logs.directory.empty())
+    text += "  logs: " + result.logs.directory + "\n";
+  return text;
+}
+
+int exit_code_of(const ProcessFailure& cause) {
+  return cause.exit_code < 0 ? 128 - cause.exit_code : cause.exit_code;
+}
+
+}  // namespace regroup::cli

@@ -1,0 +1,16 @@
+// A failure, as people read it: the cause first, then what shows it, then the rest in a few lines.
+#pragma once
+
+#include <string>
+
+#include "regroup/workers.h"
+
+namespace regroup::cli {
+
+// Whole lines. Empty if nobody failed.
+std::string failure_report(const WorkersResult& result);
+
+// As a shell tells it: the cause's own exit code, 128 + n if it was killed by signal n.
+int exit_code_of(const ProcessFailure& cause);
+
+}  // namespace regroup::cli

@@ -1,0 +1,185 @@
+#include "cli/worker_flags.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+#include "cli/torchrun_flags.h"
+
+namespace regroup::cli {
+namespace {
+
+tl::unexpected<Error> wrong(const char* flag, const Error& error) {
+  return fail(ErrorKind::InvalidArgument, std::string(flag) + ": " + error.message);
+}
+
+std::vector<int> signals(const char* flag, const std::string& list) {
+  auto names = runtime::parse_signals(list);
+  for (const std::string& name : names.unknown)
+    std::cerr << "regroup: " << flag << ": '" << name
+              << "' is no signal that can be caught; it is left out\n";
+  return std::move(names.numbers);
+}
+
+// The flag, else the environment, else torchrun's half a minute.
+Result<Duration> shutdown_grace(const WorkerFlags& flags) {
+  constexpr double kLongest = 1e9;
+  double count = 30;
+  if (flags.shutdown_seconds) {
+    count = *flags.shutdown_seconds;
+  } else if (const char* text = std::getenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT"); text != nullptr) {
+    char* end = nullptr;
+    count = std::strtod(text, &end);
+    if (end == text || *end != 0 || !std::isfinite(count) || count < 0 || count > kLongest)
+      return fail(ErrorKind::InvalidArgument,
+                  "TORCH_ELASTIC_SHUTDOWN_TIMEOUT is '" + std::string(text) +
+                      "'; it takes seconds, 0 or more. Unset it for 30, or pass "
+                      "--shutdown-timeout");
+  }
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
+}
+
+void add_log_flags(CLI::App& command, WorkerFlags& flags) {
+  const char* const kGroup = "Output";
+  command
+      .add_option(both_spellings("log-dir"), flags.log_dir,
+                  "Where log files go: DIR/<run id>_<random>/attempt_<n>/<local rank>/. Without it "
+                  "a directory in TMPDIR, kept after a failure; /dev/null: no files")
+      ->type_name("DIR")
+      ->group(kGroup);
+  command
+      .add_option(both_spellings("redirects", 'r'), flags.redirects,
+                  "Write streams to files: 0 none, 1 stdout, 2 stderr, 3 both; or by local rank: "
+                  "0:1,1:3")
+      ->type_name("STREAMS")
+      ->group(kGroup);
+  command
+      .add_option(both_spellings("tee", 't'), flags.tee,
+                  "Write streams to files and to the console, with a prefix; as --redirects")
+      ->type_name("STREAMS")
+      ->group(kGroup);
+  command
+      .add_option(both_spellings("log-line-prefix-template"), flags.prefix,
+                  "Prefix of teed lines; ${role_name} ${local_rank} ${rank} ${hostname} ${time}. "
+                  "Default '[${role_name}${local_rank}]:', or "
+                  "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE")
+      ->type_name("TEMPLATE")
+      ->group(kGroup);
+  command
+      .add_option(both_spellings("local-ranks-filter"), flags.local_ranks,
+                  "Only these local ranks print to the console: 0,2-3")
+      ->type_name("RANKS")
+      ->group(kGroup);
+  command
+      .add_option(both_spellings("ranks-filter"), flags.ranks,
+                  "Only these global ranks print to the console: 0,8-15")
+      ->type_name("RANKS")
+      ->group(kGroup);
+  command
+      .add_option(both_spellings("duplicate-stdout-filters"), flags.out_filters,
+                  "Teed lines of stdout with one of these texts also go to filtered_stdout.log: "
+                  "a,b (,, is a comma)")
+      ->type_name("TEXTS")
+      ->group(kGroup);
+  command
+      .add_option(both_spellings("duplicate-stderr-filters"), flags.err_filters,
+                  "The same of stderr, to filtered_stderr.log")
+      ->type_name("TEXTS")
+      ->group(kGroup);
+  command
+      .add_option("--log-max-bytes", flags.log_max_bytes,
+                  "A log file that would grow beyond SIZE is rotated: stdout.log.1 and so on")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->group(kGroup);
+  command.add_option("--log-keep", flags.log_keep, "Rotated files that are kept")
+      ->type_name("N")
+      ->check(CLI::Range(0, 10'000).description(""))
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+void add_stop_flags(CLI::App& command, WorkerFlags& flags) {
+  const char* const kGroup = "Stopping";
+  command
+      .add_option(both_spellings("shutdown-timeout"), flags.shutdown_seconds,
+                  "Seconds between the stop signal and SIGKILL. Default 30, or "
+                  "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->group(kGroup);
+  command
+      .add_option(both_spellings("signals-to-handle"), flags.handle,
+                  "Signals that end the run; a second one kills at once")
+      ->type_name("NAMES")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--forward-signals", flags.forward, "Signals that are handed on to the workers")
+      ->type_name("NAMES")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--cgroup", flags.cgroup,
+                  "A control group for every worker: auto (where the kernel lets us), off, require")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "off", "require"}).description(""))
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--memory-limit", flags.memory_limit,
+                  "Most memory of one worker with all its children, enforced by its control group")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->group(kGroup);
+}
+
+}  // namespace
+
+void add_worker_flags(CLI::App& command, WorkerFlags& flags) {
+  add_log_flags(command, flags);
+  add_stop_flags(command, flags);
+}
+
+Result<WorkerChoices> apply(const WorkerFlags& flags, WorkersSpec& spec) {
+  WorkerChoices choices;
+  auto redirects = parse_streams(flags.redirects);
+  if (!redirects) return wrong("--redirects", redirects.error());
+  auto tee = parse_streams(flags.tee);
+  if (!tee) return wrong("--tee", tee.error());
+  auto local_ranks = parse_ranks(flags.local_ranks);
+  if (!local_ranks) return wrong("--local-ranks-filter", local_ranks.error());
+  auto ranks = parse_ranks(flags.ranks);
+  if (!ranks) return wrong("--ranks-filter", ranks.error());
+  const auto grace = shutdown_grace(flags);
+  if (!grace) return tl::unexpected(grace.error());
+  choices.logs = {.log_dir = flags.log_dir,
+                  .redirects = std::move(*redirects),
+                  .tee = std::move(*tee),
+                  .local_ranks = std::move(*local_ranks),
+                  .global_ranks = std::move(*ranks)};
+  choices.signals = {.handle = signals("--signals-to-handle", flags.handle),
+                     .forward = signals("--forward-signals", flags.forward)};
+  spec.grace = *grace;
+  spec.prefix_template = flags.prefix;
+  if (spec.prefix_template.empty())
+    if (const char* text = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"); text != nullptr)
+      spec.prefix_template = text;
+  if (flags.out_filters) spec.out_filters = parse_filters(*flags.out_filters);
+  if (flags.err_filters) spec.err_filters = parse_filters(*flags.err_filters);
+  spec.log_max_bytes = flags.log_max_bytes;
+  spec.log_keep = flags.log_keep;
+  spec.cgroup = flags.cgroup == "off"       ? CgroupUse::Off
+                : flags.cgroup == "require" ? CgroupUse::Require
+                                            : CgroupUse::Auto;
+  spec.memory_limit = flags.memory_limit;
+  return choices;
+}
+
+}  // namespace regroup::cli

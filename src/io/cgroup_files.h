@@ -1,0 +1,55 @@
+// The files of control groups: where ours are, and what they say. Everything that reads text is
+// pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace regroup::io {
+
+// One line of /proc/self/mountinfo that mounts a hierarchy.
+struct CgroupMount {
+  std::string root;   // Which group is seen at the mount point; "/" outside of containers.
+  std::string point;  // Where.
+  bool unified = false;
+  std::string options;  // Of the hierarchy; for v1 they name its controllers.
+};
+std::vector<CgroupMount> parse_cgroup_mounts(std::string_view mountinfo);
+
+// The group that /proc/self/cgroup gives for a v1 controller, or for v2 if the controller is "".
+std::optional<std::string> group_path(std::string_view proc_cgroup, std::string_view controller);
+
+// The directory of a group, as seen through a mount; empty if the mount does not show it.
+std::optional<std::string> directory_in(const CgroupMount& mount, std::string_view path);
+
+// The number behind a key, of lines like "oom_kill 3".
+std::optional<std::uint64_t> number_of(std::string_view text, std::string_view key);
+
+// A file that holds one number. "max", and the huge numbers that v1 has instead, are no limit.
+std::optional<std::uint64_t> parse_bytes(std::string_view text);
+std::optional<std::uint64_t> parse_limit(std::string_view text);
+
+bool has_word(std::string_view text, std::string_view word);  // Between blanks and line ends.
+
+// A directory of ours, and the highest one above it that can be seen.
+struct OwnGroup {
+  std::string directory;
+  std::string top;
+};
+
+// Where this process is, for a v1 controller or for v2 (""). A group that we made only to step
+// aside (kAsideSuffix) counts as the one above it. `proc` is /proc, or a test's.
+std::optional<OwnGroup> find_own_group(const std::string& proc, std::string_view controller);
+
+inline constexpr std::string_view kGroupPrefix = "regroup-";
+inline constexpr std::string_view kAsideSuffix = "-agent";
+
+// Files of /proc and of control groups. Empty: it cannot be read.
+std::optional<std::string> read_text(const std::string& path);
+// 0, or errno. One write, as the kernel wants it; never makes the file.
+int write_text(const std::string& path, std::string_view text);
+
+}  // namespace regroup::io

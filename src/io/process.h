@@ -1,0 +1,120 @@
+// Starts processes, hears of their ends, signals them. Every process gets a session and a process
+// group of its own, and dies with the thread that started it (parent-death signal): start processes
+// on a thread that lives as long as they may.
+//
+//   auto started = start_processes({spec0, spec1});
+//   (*started)[0].watch(loop, [&] { auto exit = (*started)[0].exited(); ... });
+//   (*started)[0].signal_group(SIGTERM);
+//   (*started)[0].reap();
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "regroup/result.h"
+#include "regroup/time.h"
+
+namespace regroup::io {
+
+class Loop;
+
+// As of set_mempolicy(2), applied before exec.
+struct MemoryPolicy {
+  int mode = 0;            // MPOL_BIND, MPOL_PREFERRED, ...
+  std::vector<int> nodes;  // NUMA nodes.
+};
+
+struct ProcessSpec {
+  // argv[0] without a slash is looked for in PATH, the one of `environment`.
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;  // "NAME=value"; exactly these.
+  std::string directory = {};            // Empty: ours.
+  // Descriptors that become 0, 1 and 2; -1: ours. Every other descriptor is closed.
+  int input = -1;
+  int output = -1;
+  int errors = -1;
+  std::vector<int> cpus = {};  // Affinity; empty: ours.
+  std::optional<MemoryPolicy> memory = {};
+  // A cgroup v2 directory that the process is born in; -1: ours.
+  int cgroup = -1;
+  // Descriptors of cgroup.procs files (cgroup v1) that it writes itself into before exec.
+  std::vector<int> join = {};
+};
+
+inline constexpr int kUnknownCode = -1;
+
+// How a process ended.
+struct ProcessExit {
+  int code = 0;    // kUnknownCode: somebody else in this program has waited for it.
+  int signal = 0;  // Not 0: killed by it, and `code` means nothing.
+  bool core_dumped = false;
+  // Of the process and the children it waited for, the largest. Never less than what we ourselves
+  // held when we started it: until its exec it is a copy of us, and the kernel counts that.
+  std::int64_t peak_rss_bytes = 0;
+  Duration cpu_time{};  // User and system, children it waited for included.
+};
+
+// Not every process could be started. Those that were have been killed and reaped.
+struct StartError {
+  std::size_t index = 0;  // Of the first spec that failed.
+  Error error;            // What was tried, errno in words, and what to check.
+};
+
+class Process {
+ public:
+  Process(pid_t pid, int pidfd);
+  ~Process();  // Kills (the whole group) and reaps what still runs.
+  Process(Process&& other) noexcept;
+  Process& operator=(Process&& other) noexcept;
+
+  pid_t pid() const;
+
+  // Calls back on the loop's thread, once, when the process has ended. The callback may reap, move
+  // and destroy the process; the loop outlives it. False: no descriptors or memory left.
+  bool watch(Loop& loop, std::function<void()> ended);
+
+  // How it ended, if it has. It stays a zombie, so that its pid and its group's id are not given to
+  // a stranger, until reap(). Remembered after that.
+  std::optional<ProcessExit> exited() const;
+  void reap();  // Only of one that has ended. After it, signals go nowhere.
+
+  // False: there is nobody left to hear it. The group lives on while a member does, without leader;
+  // until reap() the zombie counts as one, so ask belonging_to() who of it really lives.
+  bool signal(int number) const;
+  bool signal_group(int number) const;
+
+ private:
+  struct Watch;
+  void release();
+  pid_t pid_ = -1;
+  int pidfd_ = -1;
+  std::optional<ProcessExit> exit_;  // Once reaped.
+  bool reaped_ = false;
+  std::unique_ptr<Watch> watch_;
+};
+
+// All of them, or none. All are forked before the first is waited for, so that a hundred take
+// little longer than one; returns when all have begun their program, or one could not. A program
+// that cannot be executed is such an error: it never looks like a worker that ended with code 127.
+// `forked` hears of each as soon as it has a pid, long before its program can do anything.
+tl::expected<std::vector<Process>, StartError> start_processes(
+    const std::vector<ProcessSpec>& specs, const std::function<void(pid_t)>& forked = {});
+
+// From now on orphaned descendants become children of this process, instead of init's.
+Result<void> become_subreaper();
+
+// Of this process: those it started and those it inherited, the dead that nobody reaped included.
+std::vector<pid_t> children();
+
+// Children that this process did not start itself (orphans it inherited as sub-reaper or as PID 1)
+// and that have ended are reaped; `ours` are left alone. Returns how many.
+int reap_orphans(const std::vector<pid_t>& ours);
+
+}  // namespace regroup::io

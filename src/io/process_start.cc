@@ -1,0 +1,156 @@
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/text.h"
+#include "io/pipe.h"
+#include "io/process.h"
+#include "io/process_child.h"
+#include "io/process_start_errors.h"
+
+namespace regroup::io {
+namespace {
+
+// No signal is handled by this thread, nor by children it forks, while it lives.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+struct Forked {
+  pid_t pid = -1;  // 0: we are the child. -1: errno says why.
+  int pidfd = -1;
+  bool in_cgroup = true;
+};
+
+// A fork that returns a pidfd too, so that there is no moment at which the pid alone stands for the
+// process; libc has none. A full copy of memory, unlike vfork's: the parent goes on at once, and
+// all children prepare themselves side by side.
+Forked fork_with_pidfd(int cgroup) {
+  Forked forked;
+  clone_args args{};
+  args.flags = CLONE_PIDFD;
+  args.pidfd = reinterpret_cast<std::uintptr_t>(&forked.pidfd);
+  args.exit_signal = SIGCHLD;
+  std::size_t size = CLONE_ARGS_SIZE_VER0;
+  if (cgroup >= 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<std::uint64_t>(cgroup);
+    size = CLONE_ARGS_SIZE_VER2;
+  }
+  forked.pid = static_cast<pid_t>(::syscall(SYS_clone3, &args, size));
+  const bool unknown = errno == ENOSYS || errno == EPERM || errno == EINVAL || errno == E2BIG;
+  if (forked.pid >= 0 || !unknown) return forked;
+  // Docker's sandbox hides clone3, and kernels before 5.7 know no cgroup in it.
+  forked.in_cgroup = cgroup < 0;
+  forked.pid = static_cast<pid_t>(
+      ::syscall(SYS_clone, static_cast<long>(CLONE_PIDFD | SIGCHLD), 0L, &forked.pidfd, 0L, 0L));
+  return forked;
+}
+
+// What is wrong with it before anything is tried. Empty: nothing.
+std::string complaint(const ProcessSpec& spec) {
+  if (spec.argv.empty()) return "cannot start a process: no program is given.";
+  constexpr int kLargestNumber = 65535;  // Far above what the kernel allows.
+  std::vector<int> numbers = spec.cpus;
+  if (spec.memory)
+    numbers.insert(numbers.end(), spec.memory->nodes.begin(), spec.memory->nodes.end());
+  for (const int number : numbers)
+    if (number < 0 || number > kLargestNumber)
+      return "cannot start " + printable(spec.argv[0]) + " bound to CPU or NUMA node " +
+             std::to_string(number) + ": there is none. They are numbered from 0; see lscpu.";
+  return {};
+}
+
+// The first in the order of the specs; empty if all have begun their program. Blocks until then.
+std::optional<StartFailure> first_failure(int report) {
+  std::optional<StartFailure> first;
+  StartFailure failure;
+  for (;;) {
+    const ssize_t size = ::read(report, &failure, sizeof failure);
+    if (size < 0 && errno == EINTR) continue;
+    if (size != static_cast<ssize_t>(sizeof failure)) return first;
+    if (!first || failure.index < first->index) first = failure;
+  }
+}
+
+// All at once, before each is waited for.
+void kill_all(std::vector<Process>& processes) {
+  for (const Process& process : processes) {
+    process.signal(SIGKILL);
+    process.signal_group(SIGKILL);
+  }
+  processes.clear();
+}
+
+}  // namespace
+
+tl::expected<std::vector<Process>, StartError> start_processes(
+    const std::vector<ProcessSpec>& specs, const std::function<void(pid_t)>& forked_one) {
+  std::vector<Plan> plans;
+  plans.reserve(specs.size());
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (std::string wrong = complaint(specs[i]); !wrong.empty())
+      return tl::unexpected(StartError{i, {ErrorKind::InvalidArgument, std::move(wrong)}});
+    plans.push_back(make_plan(specs[i], static_cast<std::int32_t>(i)));
+  }
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return tl::unexpected(
+        StartError{0,
+                   {ErrorKind::Io, std::string("cannot start processes: cannot open a pipe: ") +
+                                       std::strerror(errno) +
+                                       ". Raise the limit on open files (ulimit -n)."}});
+  OwnedFd report(ends[0]);
+  OwnedFd low_end(ends[1]);
+  // Out of the way of 0..2, which the child arranges.
+  OwnedFd write_end(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
+  low_end.close();
+
+  std::vector<Process> processes;
+  processes.reserve(specs.size());
+  std::optional<StartFailure> failure;
+  ChildSurroundings around{.parent = ::getpid(), .report = write_end.get()};
+  for (Plan& plan : plans) {
+    const SignalsBlocked blocked;
+    const Forked forked = fork_with_pidfd(plan.spec->cgroup);
+    if (forked.pid == 0) {
+      around.join_cgroup = !forked.in_cgroup;
+      run_child(plan, around);
+    }
+    if (forked.pid > 0) processes.emplace_back(forked.pid, forked.pidfd);
+    if (forked.pid > 0 && forked_one) forked_one(forked.pid);
+    if (forked.pid < 0) failure = StartFailure{plan.index, StartStep::Fork, errno};
+    // A kernel that knows no pidfds ignores the wish. Without them no end would be heard of.
+    if (forked.pidfd < 0 && !failure) failure = StartFailure{plan.index, StartStep::Fork, ENOSYS};
+    if (failure) break;
+  }
+  write_end.close();
+  if (!failure) failure = first_failure(report.get());
+  if (!failure) return processes;
+  kill_all(processes);
+  const auto index = static_cast<std::size_t>(failure->index);
+  return tl::unexpected(StartError{index, explain(plans[index], *failure)});
+}
+
+}  // namespace regroup::io

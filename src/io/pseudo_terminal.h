@@ -1,0 +1,19 @@
+// A terminal for a worker whose output we pass on to ours, so that it still sees one: colours,
+// progress bars, unbuffered lines.
+#pragma once
+
+#include "io/pipe.h"
+#include "regroup/result.h"
+
+namespace regroup::io {
+
+struct PseudoTerminal {
+  OwnedFd master;  // Ours, to read from; does not block.
+  OwnedFd slave;   // The worker's. Never a controlling terminal: Ctrl-C stays with ours.
+};
+
+// Bytes come through unchanged, nothing is echoed, and the window is as large as that of `like`.
+// Fails where the system has none to give; a pipe serves then.
+Result<PseudoTerminal> make_pseudo_terminal(int like);
+
+}  // namespace regroup::io

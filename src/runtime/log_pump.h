@@ -1,0 +1,97 @@
+// Carries the output of workers to files and to the console, on a thread of its own.
+//
+// What nobody needs to see on the way goes straight to its file, or to our own descriptor; all else
+// comes through pipes (pseudo-terminals where our console is one, so that workers still see a
+// terminal). Files get every byte as it comes, and slow files slow the worker. The console gets
+// whole lines, from a second thread: when its reader stops, up to kConsoleBacklog bytes wait, then
+// lines are dropped from the console alone, and counted.
+//
+//   auto pump = LogPump::start(options);
+//   auto streams = pump->open(routes, names);       // Before the workers are started.
+//   spec.output = (*streams)[0].out; spec.errors = (*streams)[0].err;
+//   ... start them ...
+//   pump->started();                                 // Closes the workers' ends on our side.
+//   pump->drain(deadline, [] { ... });               // All of them have ended.
+//   pump->tail(0)                                    // The last 64 KiB of rank 0's stderr.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/instant.h"
+#include "regroup/logs.h"
+
+namespace regroup::runtime {
+
+struct LogPumpOptions {
+  // Our own standard output and errors, or what stands for them in tests.
+  int console_out = 1;
+  int console_err = 2;
+  // ${role_name} ${local_rank} ${rank} ${hostname} ${host} ${role} ${time}; empty: "[role0]:".
+  // ${time} is the time of the line.
+  std::string prefix_template = {};
+  std::vector<std::string> out_filters = {};  // Of --duplicate-stdout-filters.
+  std::vector<std::string> err_filters = {};
+  // A file that would grow beyond it is rotated, between lines; 0: never. It may be exceeded by the
+  // rest of a line that had begun.
+  std::uint64_t max_bytes = 0;
+  int keep = 3;  // Rotated files that are kept: stdout.log.1 (the newest) to .keep.
+  // Problems, once each: a full disk, a console that is gone. Called from the pump's threads, and
+  // must not wait for the pump: while it runs, the workers' output stands still.
+  std::function<void(const std::string&)> warn = {};
+};
+
+// The descriptors that a worker is started with; -1: ours. Owned by the pump.
+struct WorkerStreams {
+  int out = -1;
+  int err = -1;
+};
+
+class LogPump {
+ public:
+  static Result<std::unique_ptr<LogPump>> start(LogPumpOptions options);
+  ~LogPump();  // Waits for a console that does not read for a moment only.
+  LogPump(const LogPump&) = delete;
+  LogPump& operator=(const LogPump&) = delete;
+
+  // Opens files and pipes for one start of a group; what an earlier one left is closed first, so
+  // drain that before. All or nothing.
+  Result<std::vector<WorkerStreams>> open(const LogRoutes& routes,
+                                          const std::vector<WorkerName>& names);
+  // The workers have their ends; ours of those are closed.
+  void started();
+
+  // Reads until every pipe is at its end, or until `deadline` if somebody keeps one open, puts
+  // everything into the files and hands it to the console, then calls `done` on the pump's thread
+  // with the local ranks whose streams were still open.
+  void drain(Instant deadline, std::function<void(std::vector<int> still_open)> done);
+
+  // The last of a worker's stderr, at most core::output::kTailBytes, from a line start. Complete
+  // after drain().
+  // Also where the worker wrote straight to a file.
+  std::string tail(int local_rank) const;
+
+  // A line of our own, between lines of the workers. For the console of the errors alone.
+  void print(const std::string& line);
+
+  // Waits until the console has taken everything, or until `limit` is over; false: not everything.
+  bool flush_console(Duration limit);
+
+  struct Counters {
+    std::uint64_t bytes = 0;          // That came through pipes.
+    std::uint64_t lines = 0;          // Handed to the console.
+    std::uint64_t dropped_lines = 0;  // Not shown, for a console that did not read.
+    std::uint64_t lost_bytes = 0;     // Not written to files, for a full disk.
+  };
+  Counters counters() const;
+
+ private:
+  struct Impl;
+  explicit LogPump(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace regroup::runtime

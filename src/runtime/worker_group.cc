@@ -1,0 +1,361 @@
+#include "runtime/worker_group.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "base/template.h"
+#include "base/text.h"
+#include "io/clock.h"
+#include "io/interfaces.h"
+#include "io/signals.h"
+#include "runtime/limits.h"
+#include "runtime/process_failure.h"
+
+namespace regroup::runtime {
+
+using namespace core::supervision;
+
+namespace {
+
+constexpr int kBindMemory = 2;  // MPOL_BIND, of the kernel's interface.
+
+template <class... Ts>
+struct Cases : Ts... {
+  using Ts::operator()...;
+};
+
+std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(io::Loop& loop, WorkerHost& host, WorkersSpec spec, LogRoutes routes,
+                         GroupEvents events)
+    : loop_(loop),
+      host_(host),
+      spec_(std::move(spec)),
+      routes_(std::move(routes)),
+      events_(std::move(events)),
+      machine_({.workers = static_cast<int>(spec_.commands.size()),
+                .stop_signal = spec_.stop_signal,
+                .grace = spec_.grace,
+                .kill_wait = spec_.kill_wait}),
+      deadline_(loop),
+      progress_(loop),
+      workers_(spec_.commands.size()),
+      host_name_(io::host_name()),
+      alive_token_(std::make_shared<WorkerGroup*>(this)) {
+  CHECK(routes_.workers.size() == spec_.commands.size());
+  CHECK(spec_.attempt.workers.size() == spec_.commands.size());
+}
+
+WorkerGroup::~WorkerGroup() {
+  *alive_token_ = nullptr;
+  if (processes_.empty() || over()) return;
+  kill_all();
+  forget_sessions();
+}
+
+void WorkerGroup::forget_sessions() {
+  if (host_.guard() == nullptr) return;
+  for (const pid_t leader : told_guard_) host_.guard()->forget_session(leader);
+  told_guard_.clear();
+}
+
+Result<void> WorkerGroup::make_leaves() {
+  if (host_.cgroups() == nullptr) return {};
+  for (std::size_t rank = 0; rank < workers_.size(); ++rank) {
+    auto leaf = host_.cgroups()->make_leaf(std::to_string(rank), spec_.memory_limit);
+    if (!leaf && (spec_.cgroup == CgroupUse::Require || spec_.memory_limit != 0))
+      return tl::unexpected(leaf.error());
+    if (!leaf) {
+      warn(spec_, "worker " + std::to_string(rank) + " has no cgroup: " + leaf.error().message);
+      continue;
+    }
+    workers_[rank].leaf = std::move(*leaf);
+  }
+  return {};
+}
+
+io::ProcessSpec WorkerGroup::process_spec(int rank, const WorkerStreams& streams) {
+  const auto index = static_cast<std::size_t>(rank);
+  const WorkerCommand& command = spec_.commands[index];
+  const WorkerName& name = spec_.attempt.workers[index];
+  Worker& worker = workers_[index];
+  const std::map<std::string, std::string> macros = {
+      {"local_rank", std::to_string(name.local_rank)},
+      {"rank", std::to_string(name.global_rank)},
+      {"role_name", name.role}};
+
+  io::ProcessSpec process;
+  process.directory = command.directory;
+  process.output = streams.out;
+  process.errors = streams.err;
+  process.cpus = command.cpus;
+  process.argv.push_back(command.argv.front());
+  for (std::size_t i = 1; i < command.argv.size(); ++i)
+    process.argv.push_back(substitute(command.argv[i], macros));
+  auto environment = command.environment;
+  environment["TORCHELASTIC_ERROR_FILE"] = routes_.workers[index].error_file;
+  for (const auto& [variable, value] : environment)
+    process.environment.push_back(variable + "=" + value);
+  if (!command.memory_nodes.empty())
+    process.memory = io::MemoryPolicy{kBindMemory, command.memory_nodes};
+  if (worker.leaf) {
+    process.cgroup = worker.leaf->born_in();
+    process.join = worker.leaf->join();
+  }
+  worker.program = last_part(command.argv.front());
+  worker.error_file = routes_.workers[index].error_file;
+  return process;
+}
+
+Result<void> WorkerGroup::start() {
+  for (const WorkerCommand& command : spec_.commands)
+    if (command.argv.empty())
+      return fail(ErrorKind::InvalidArgument, "a worker needs a command: its argv is empty");
+  if (auto made = make_leaves(); !made) return made;
+  auto streams = host_.pump().open(routes_, spec_.attempt.workers);
+  if (!streams) return tl::unexpected(streams.error());
+  before_ = look_before_start();
+  std::vector<io::ProcessSpec> specs;
+  for (std::size_t rank = 0; rank < workers_.size(); ++rank)
+    specs.push_back(process_spec(static_cast<int>(rank), (*streams)[rank]));
+  auto started = io::start_processes(specs, [this](pid_t pid) {
+    // Now, because whoever kills us may do it at any moment from now on.
+    if (host_.guard() == nullptr) return;
+    host_.guard()->watch_session(pid);
+    told_guard_.push_back(pid);
+  });
+  host_.pump().started();
+  if (!started) {
+    forget_sessions();
+    const WorkerName& name = spec_.attempt.workers[started.error().index];
+    return fail(started.error().error.kind, "rank " + std::to_string(name.global_rank) +
+                                                " (local rank " + std::to_string(name.local_rank) +
+                                                "): " + started.error().error.message);
+  }
+  processes_ = std::move(*started);
+  machine_.on_started(io::now());
+  for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+    if (!processes_[rank].watch(loop_, [this, rank] { ended(static_cast<int>(rank)); })) {
+      kill_all();
+      return fail(ErrorKind::Io,
+                  "cannot watch the workers: no descriptors left. Raise the limit on open files "
+                  "(ulimit -n).");
+    }
+  }
+  return {};
+}
+
+void WorkerGroup::ended(int rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  Worker& worker = workers_[index];
+  worker.exit = processes_[index].exited();
+  if (!worker.exit) return;
+  worker.ended_micros = io::utc_micros();
+  const bool first = !machine_.first_failure();
+  auto effects =
+      machine_.on_exit(rank, {.code = worker.exit->code, .signal = worker.exit->signal}, io::now());
+  const WorkerOutcome& outcome = machine_.workers()[index];
+  if (outcome.end != End::Succeeded)
+    worker.evidence = take_evidence({.pid = processes_[index].pid(),
+                                     .exit = *worker.exit,
+                                     .signalled_by_us = outcome.end == End::Stopped,
+                                     .directory = spec_.commands[index].directory,
+                                     .program = worker.program,
+                                     .log_file = routes_.workers[index].err.file},
+                                    before_, worker.leaf.get());
+  // Told before anything is done about it: the other nodes need not wait for our own stop.
+  if (first && machine_.first_failure() && events_.failed) events_.failed(describe(rank, false));
+  play(std::move(effects));
+}
+
+void WorkerGroup::play(Effects effects) {
+  for (std::size_t i = 0; i < effects.size(); ++i) {  // It may grow.
+    const Effect effect = effects[i];
+    std::visit(Cases{[this](const SignalAll& order) { signal_all(order.number); },
+                     [this](const KillAll&) { kill_all(); },
+                     [this, &effects](const Look&) {
+                       const Effects more = machine_.on_look(count_alive(), io::now());
+                       effects.insert(effects.end(), more.begin(), more.end());
+                     },
+                     [this](const GroupOver&) { finish(); }},
+               effect);
+  }
+  arm();
+}
+
+void WorkerGroup::arm() {
+  if (const auto next = machine_.next_deadline()) {
+    deadline_.set(*next, [this] { play(machine_.on_deadline(io::now())); });
+  } else {
+    deadline_.cancel();
+  }
+}
+
+void WorkerGroup::stop(int signal, Duration grace) {
+  play(machine_.stop(signal, grace, io::now()));
+}
+
+void WorkerGroup::kill() { play(machine_.kill(io::now())); }
+
+void WorkerGroup::forward(int signal) {
+  for (const io::Process& process : processes_) {
+    // Only the worker itself knows what the signal means; its helpers would die of it.
+    if (signal == SIGCONT) {
+      process.signal_group(signal);
+    } else {
+      process.signal(signal);
+    }
+  }
+}
+
+void WorkerGroup::on_child() {
+  reap_orphans();
+  if (machine_.running() == 0 && !processes_.empty() && !over())
+    play(machine_.on_look(count_alive(), io::now()));
+}
+
+std::vector<pid_t> WorkerGroup::our_children() const {
+  std::vector<pid_t> ours;
+  for (const io::Process& process : processes_) ours.push_back(process.pid());
+  if (host_.guard() != nullptr) ours.push_back(host_.guard()->pid());
+  return ours;
+}
+
+void WorkerGroup::reap_orphans() {
+  if (spec_.claim_orphans) io::reap_orphans(our_children());
+}
+
+void WorkerGroup::signal_all(int number) {
+  std::set<pid_t> groups;
+  for (const io::Process& process : processes_) {
+    groups.insert(process.pid());
+    process.signal_group(number);
+    // Who is suspended cannot heed.
+    process.signal_group(SIGCONT);
+  }
+  for (const io::ProcessInfo& process : alive()) {
+    if (groups.contains(process.group)) continue;
+    io::signal_exactly(process, number);
+    io::signal_exactly(process, SIGCONT);
+  }
+  expect_progress();
+}
+
+void WorkerGroup::expect_progress() {
+  progress_.set(io::now() + kStopProgress, [this] {
+    if (over()) return;
+    if (events_.waiting) events_.waiting(waiting_for());
+    expect_progress();
+  });
+}
+
+void WorkerGroup::kill_all() {
+  for (const Worker& worker : workers_)
+    if (worker.leaf) worker.leaf->kill_all();
+  for (const io::Process& process : processes_) process.signal_group(SIGKILL);
+  for (const io::ProcessInfo& process : alive()) io::signal_exactly(process, SIGKILL);
+}
+
+std::vector<io::ProcessInfo> WorkerGroup::alive() const {
+  io::Roots roots;
+  if (spec_.claim_orphans) roots.reaper = ::getpid();
+  for (const io::Process& process : processes_) roots.leaders.insert(process.pid());
+  if (host_.guard() != nullptr) roots.spared.insert(host_.guard()->pid());
+  return io::belonging_to(io::list_processes(), roots);
+}
+
+int WorkerGroup::count_alive() {
+  reap_orphans();
+  if (spec_.claim_orphans && machine_.running() == 0) {
+    // Whatever lives is a child of ours by now, or descends from one: no need to look at everybody.
+    const auto known = our_children();
+    const auto children = io::children();
+    const bool none = std::all_of(children.begin(), children.end(), [&](pid_t child) {
+      return std::find(known.begin(), known.end(), child) != known.end();
+    });
+    if (none) return 0;
+  }
+  auto count = static_cast<int>(alive().size());
+  if (count > 0) return count;
+  for (const Worker& worker : workers_)
+    if (worker.leaf) count += worker.leaf->populated().value_or(0);
+  return count;
+}
+
+void WorkerGroup::finish() {
+  progress_.cancel();
+  for (const io::ProcessInfo& process : alive())
+    survivors_.push_back({.pid = process.pid,
+                          .state = process.state,
+                          .name = process.name,
+                          .wait_channel = io::wait_channel(process.pid)});
+  reap_orphans();
+  forget_sessions();
+  for (io::Process& process : processes_)
+    if (process.exited()) process.reap();
+  host_.pump().drain(io::now() + kDrainLimit,
+                     [&loop = loop_, token = alive_token_](const std::vector<int>& still_open) {
+                       loop.post([token, still_open] {
+                         if (*token != nullptr) (*token)->report(still_open);
+                       });
+                     });
+}
+
+void WorkerGroup::report(const std::vector<int>& still_open) {
+  if (!still_open.empty())
+    warn(spec_, "the output of local rank " + in_ranges(still_open) +
+                    " is still held open by somebody; what comes now is not read");
+  WorkersResult result;
+  result.succeeded = machine_.succeeded() && survivors_.empty();
+  result.survivors = survivors_;
+  result.logs = routes_;
+  std::vector<std::size_t> order;
+  for (std::size_t rank = 0; rank < workers_.size(); ++rank) {
+    const WorkerOutcome& outcome = machine_.workers()[rank];
+    result.exit_codes.push_back(outcome.end == End::Survived ? -SIGKILL
+                                                             : python_exit_code(outcome.exit));
+    if (outcome.end == End::Survived || !outcome.exit.clean()) order.push_back(rank);
+  }
+  const auto when = [this](std::size_t rank) {
+    const int place = machine_.workers()[rank].order;
+    return place < 0 ? static_cast<int>(workers_.size()) : place;
+  };
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return when(a) < when(b); });
+  for (const std::size_t rank : order) {
+    result.failures.push_back(describe(static_cast<int>(rank), true));
+    if (machine_.first_failure() == static_cast<int>(rank)) result.cause = result.failures.back();
+  }
+  if (events_.over) events_.over(std::move(result));
+}
+
+ProcessFailure WorkerGroup::describe(int rank, bool with_tail) const {
+  const auto index = static_cast<std::size_t>(rank);
+  const Worker& worker = workers_[index];
+  return make_failure({.name = spec_.attempt.workers[index],
+                       .host = host_name_,
+                       .pid = processes_[index].pid(),
+                       .outcome = machine_.workers()[index],
+                       .time_micros = worker.ended_micros,
+                       .error_file = worker.error_file,
+                       .evidence = worker.evidence,
+                       .tail = with_tail ? host_.pump().tail(rank) : std::string()});
+}
+
+std::map<int, pid_t> WorkerGroup::pids() const {
+  std::map<int, pid_t> pids;
+  for (std::size_t rank = 0; rank < processes_.size(); ++rank)
+    pids[spec_.attempt.workers[rank].local_rank] = processes_[rank].pid();
+  return pids;
+}
+
+std::string WorkerGroup::waiting_for() const { return machine_.waiting_for(io::now()); }
+
+}  // namespace regroup::runtime

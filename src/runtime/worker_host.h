@@ -1,0 +1,36 @@
+// What all groups of workers of one launcher share, from the first start to the last: the directory
+// of their cgroups, the guard, the log pump.
+#pragma once
+
+#include <memory>
+
+#include "io/cgroup.h"
+#include "io/guard.h"
+#include "regroup/workers.h"
+#include "runtime/log_pump.h"
+
+namespace regroup::runtime {
+
+// A line for people: to the spec's `warn`, else to the log.
+void warn(const WorkersSpec& spec, const std::string& line);
+
+class WorkerHost {
+ public:
+  // Call it early: the guard keeps a copy of our memory, and on cgroup v2 memory is counted only if
+  // this process is still alone in its group.
+  static Result<std::unique_ptr<WorkerHost>> open(const WorkersSpec& spec);
+
+  LogPump& pump() { return *pump_; }
+  io::Guard* guard() { return guard_.get(); }           // May be null.
+  io::CgroupTree* cgroups() { return cgroups_.get(); }  // May be null.
+
+ private:
+  Result<void> open_cgroups(const WorkersSpec& spec);
+
+  // In this order they are made, and in the other they go: the guard is in our cgroup.
+  std::unique_ptr<io::CgroupTree> cgroups_;
+  std::unique_ptr<io::Guard> guard_;
+  std::unique_ptr<LogPump> pump_;
+};
+
+}  // namespace regroup::runtime

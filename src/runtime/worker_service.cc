@@ -1,0 +1,81 @@
+#include "runtime/worker_service.h"
+
+#include <signal.h>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "io/clock.h"
+#include "io/loop.h"
+#include "runtime/limits.h"
+#include "runtime/worker_group.h"
+#include "runtime/worker_host.h"
+
+namespace regroup::runtime {
+
+namespace {
+
+std::string started_text(std::size_t count, Duration took) {
+  char millis[32];
+  std::snprintf(millis, sizeof millis, "%.1f", static_cast<double>(took.count()) / 1e6);
+  return std::to_string(count) + (count == 1 ? " worker" : " workers") + " started in " + millis +
+         " ms";
+}
+
+}  // namespace
+
+Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
+  const Instant begun = io::now();
+  options.spec.claim_orphans = true;
+  if (auto claimed = io::become_subreaper(); !claimed) return tl::unexpected(claimed.error());
+  auto loop = io::Loop::open();
+  if (!loop) return tl::unexpected(loop.error());
+
+  // Before any thread: signals are blocked in those that come later, and the guard is small.
+  std::unique_ptr<WorkerGroup> group;
+  std::optional<WorkersResult> result;
+  int ended_by = 0;
+  std::unique_ptr<WorkerHost> host;
+  const auto tell = [&](const std::string& line) { host->pump().print("regroup: " + line); };
+  const auto handled = [&](const io::SignalEvent& event) {
+    if (ended_by == 0) {
+      ended_by = event.number;
+      tell(describe_signal(event) + ": stopping the workers; once more kills them at once");
+      group->stop(event.number, options.spec.grace);
+    } else {
+      tell(describe_signal(event) + ": killing the workers");
+      group->kill();
+    }
+  };
+  const auto forwarded = [&](const io::SignalEvent& event) { group->forward(event.number); };
+  if (auto heard = hear_signals(**loop, options.signals, handled, forwarded); !heard)
+    return tl::unexpected(heard.error());
+  if (auto heard = (*loop)->on_signal(SIGCHLD, [&](const io::SignalEvent&) { group->on_child(); });
+      !heard)
+    return tl::unexpected(heard.error());
+  auto opened = WorkerHost::open(options.spec);
+  if (!opened) return tl::unexpected(opened.error());
+  host = std::move(*opened);
+  auto routes = options.logs->routes(options.spec.attempt);
+  if (!routes) return tl::unexpected(routes.error());
+
+  group =
+      std::make_unique<WorkerGroup>(**loop, *host, options.spec, *routes,
+                                    GroupEvents{.waiting = tell, .over = [&](WorkersResult over) {
+                                                  result = std::move(over);
+                                                  (*loop)->stop();
+                                                }});
+  if (auto started = group->start(); !started) {
+    options.logs->over(true);  // Nothing ran, so there is nothing to keep.
+    return tl::unexpected(started.error());
+  }
+  if (options.verbose) tell(started_text(group->pids().size(), io::now() - begun));
+  (*loop)->run();
+  host->pump().flush_console(kConsolePatience);
+  options.logs->over(result->succeeded);
+  return WorkerServiceResult{.workers = std::move(*result), .signal = ended_by};
+}
+
+}  // namespace regroup::runtime

@@ -1,0 +1,120 @@
+// The workers of a program that embeds regroup: a group on a loop with a thread of its own.
+#include "regroup/workers.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "io/loop.h"
+#include "runtime/worker_group.h"
+#include "runtime/worker_host.h"
+
+namespace regroup {
+namespace {
+
+using runtime::WorkerGroup;
+
+class LocalWorkers final : public Workers {
+ public:
+  ~LocalWorkers() override {
+    if (!thread_.joinable()) return;
+    kill();
+    wait(std::nullopt);  // Ends: the wait after SIGKILL is bounded.
+    loop_->stop();
+    thread_.join();
+  }
+
+  Result<void> begin(WorkersSpec spec, const std::shared_ptr<LogsSpecs>& logs) {
+    auto loop = io::Loop::open();
+    if (!loop) return tl::unexpected(loop.error());
+    loop_ = std::move(*loop);
+    if (spec.claim_orphans)
+      if (auto claimed = io::become_subreaper(); !claimed) return claimed;
+    auto host = runtime::WorkerHost::open(spec);
+    if (!host) return tl::unexpected(host.error());
+    host_ = std::move(*host);
+    auto routes = logs->routes(spec.attempt);
+    if (!routes) return tl::unexpected(routes.error());
+    logs_ = logs;
+    group_ = std::make_unique<WorkerGroup>(
+        *loop_, *host_, std::move(spec), std::move(*routes),
+        runtime::GroupEvents{.over = [this](WorkersResult result) { over(std::move(result)); }});
+    // The workers die with the thread that starts them, so it is the one that lives as long.
+    std::promise<Result<void>> started;
+    thread_ = std::thread([this, &started] {
+      auto begun = group_->start();
+      const bool running = begun.has_value();
+      if (running) pids_ = group_->pids();
+      started.set_value(std::move(begun));
+      if (running) loop_->run();
+      group_.reset();
+    });
+    auto begun = started.get_future().get();
+    if (!begun) {
+      thread_.join();
+      logs_->over(true);
+    }
+    return begun;
+  }
+
+  std::map<int, int> pids() const override { return pids_; }
+
+  std::optional<WorkersResult> wait(std::optional<Duration> limit) override {
+    std::unique_lock lock(mutex_);
+    const auto is_over = [this] { return result_.has_value(); };
+    if (!limit) {
+      over_.wait(lock, is_over);
+    } else if (!over_.wait_for(lock, *limit, is_over)) {
+      return std::nullopt;
+    }
+    return result_;
+  }
+
+  void stop(int signal, Duration grace) override {
+    loop_->post([this, signal, grace] { group_->stop(signal, grace); });
+  }
+  void kill() override {
+    loop_->post([this] { group_->kill(); });
+  }
+  void forward(int signal) override {
+    loop_->post([this, signal] { group_->forward(signal); });
+  }
+
+ private:
+  void over(WorkersResult result) {
+    logs_->over(result.succeeded);
+    const std::lock_guard lock(mutex_);
+    result_ = std::move(result);
+    over_.notify_all();
+  }
+
+  std::unique_ptr<io::Loop> loop_;
+  std::unique_ptr<runtime::WorkerHost> host_;
+  std::unique_ptr<WorkerGroup> group_;
+  std::shared_ptr<LogsSpecs> logs_;
+  std::map<int, int> pids_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable over_;
+  std::optional<WorkersResult> result_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Workers>> Workers::start(WorkersSpec spec, std::shared_ptr<LogsSpecs> logs) {
+  if (spec.commands.empty())
+    return fail(ErrorKind::InvalidArgument, "no workers to start: the list of commands is empty");
+  if (spec.attempt.workers.size() != spec.commands.size())
+    return fail(ErrorKind::InvalidArgument,
+                "every worker needs a command and a name: " + std::to_string(spec.commands.size()) +
+                    " commands, " + std::to_string(spec.attempt.workers.size()) + " names");
+  auto workers = std::make_unique<LocalWorkers>();
+  if (auto begun = workers->begin(std::move(spec), logs); !begun)
+    return tl::unexpected(begun.error());
+  return workers;
+}
+
+}  // namespace regroup
