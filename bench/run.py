@@ -4,7 +4,8 @@
     bench/run.py [--quick] [--turns N] [--seconds S] [--only PATTERN] [--pin] [--json FILE]
 
 Ours and the peer are measured in turns (A B A B ...) in this one run; a row is the median of the turns'
-ratios ours / peer, with the lowest and the highest. bench/README.md tells how to read the rows.
+ratios ours / peer (in few rows: differences), with the lowest and the highest. bench/README.md tells how to
+read the rows.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import os
 import platform
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -33,7 +35,9 @@ BUILD = Path(os.environ.get("REGROUP_BUILD", ROOT / "build/release"))
 REGROUP = os.environ.get("REGROUP_BIN", str(BUILD / "regroup"))
 STORE_LOAD = str(BUILD / "test/store_load")
 RENDEZVOUS_LOAD = str(BUILD / "test/rendezvous_load")
+WORKERS_LOAD = str(BUILD / "test/workers_load")
 TORCH_SIDE = str(ROOT / "bench/torch_side.py")
+TALKER = str(ROOT / "bench/talker.py")
 
 CLIENT_COUNTS = (1, 4, 16)
 CROWD = 10_000
@@ -44,6 +48,10 @@ MEETING_LIMIT = 120
 # Redis and ours get the same: connections, requests on their way on each, bytes of a value.
 CONNECTIONS, DEPTH, VALUE_BYTES = 50, 16, 64
 REQUESTS_PER_SECOND = 500_000  # Turns --seconds into a number of requests, the same one for both.
+STARTED, DEATHS = 256, 1000
+TALKERS, TALKER_LINES = 8, 100_000
+LONGEST_START = 120  # PyTorch's launcher takes seconds.
+SILENCE = 10  # After so long nothing more is expected on a console.
 
 # PyTorch asks DNS for the name of every address it connects to. A lost answer should not cost 5 seconds.
 TORCH_ENVIRONMENT = dict(os.environ, RES_OPTIONS="timeout:1 attempts:1")
@@ -135,6 +143,25 @@ class Server(Process):
         self.port = int(self.hear().rsplit(":", 1)[1])
 
 
+class Launcher(Process):
+    """Starts talkers, and tees what they print to our pipe."""
+
+    role = "anywhere"  # Its workers may run wherever it may.
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + LONGEST_START
+        while not condition():
+            if self.child.poll() is not None or time.monotonic() > deadline:
+                raise self.failure()
+            time.sleep(0.01)
+
+    def drain(self, seconds):
+        """What there is of its output: nothing at the end, or when nothing comes for so long."""
+        if not select.select([self.child.stdout], [], [], seconds)[0]:
+            return b""
+        return os.read(self.child.stdout.fileno(), 1 << 20)
+
+
 class Redis(Process):
     role = "server"
 
@@ -167,12 +194,24 @@ def our_server():
 class Metric:
     name: str  # Also the key of its value in what a measurement returns.
     unit: str
-    target: str = ""  # ">= 1.3": of the ratio. "<= 2 s": of our own number.
+    target: str = ""  # ">= 1.3": of the ratio. "<= 2 s": of our own number, or of the difference.
+    # What a turn gives: the "ratio" ours / peer, the "difference" ours - peer, or "ours" alone; then the target is one
+    # for every turn.
+    compare: str = "ratio"
+
+    def values(self, ours, peer):
+        """One for each turn."""
+        if self.compare == "ratio":
+            # A server that got no page more for a small crowd would make a ratio to nothing.
+            return [x / y for x, y in zip(ours, peer) if y > 0]
+        return ours if self.compare == "ours" else [x - y for x, y in zip(ours, peer)]
 
     def reached(self, row):
         sign, limit, *unit = self.target.split()
-        value = statistics.median(row["ours"] if unit else row["ratios"])
-        return value >= float(limit) if sign == ">=" else value <= float(limit)
+        values = row["ours"] if unit and self.compare == "ratio" else row["values"]
+        if self.compare != "ours":
+            values = [statistics.median(values)]
+        return all(value >= float(limit) if sign == ">=" else value <= float(limit) for value in values)
 
 
 @dataclasses.dataclass
@@ -286,6 +325,54 @@ class Bench:
                   end="", flush=True)
         return {"time until all have ranks": answer["seconds"]}
 
+    # Workers that begin to print when all are there, and stay until the launcher's own CPU time has been read: what
+    # importing PyTorch costs is no part of carrying output.
+    def our_talkers(self, talkers, lines):
+        return self.talk(talkers, lines, [REGROUP, "spawn", "-n", talkers, "-t", "3", "--log-dir"], "--")
+
+    def torch_talkers(self, talkers, lines):
+        return self.talk(talkers, lines, [self.torch, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                                          talkers, "--tee", "3", "--log-dir"], "--no-python", TORCH_ENVIRONMENT)
+
+    def talk(self, talkers, lines, command, last_flag, env=None):
+        with tempfile.TemporaryDirectory() as name:
+            folder, parts, line_ends = Path(name), [], 0
+            worker = [last_flag, sys.executable, TALKER, lines, folder]
+            with Launcher(*command, folder / "logs", *worker, env=env) as launcher:
+                launcher.wait_until(lambda: len(list(folder.glob("ready*"))) == talkers)
+                cpu, began = launcher.cpu_seconds(), time.monotonic()
+                (folder / "begin").touch()
+                ended = began
+                while line_ends < talkers * lines and (part := launcher.drain(SILENCE)):
+                    ended = time.monotonic()
+                    parts.append(part)
+                    line_ends += part.count(b"\n")
+                cpu = launcher.cpu_seconds() - cpu
+                (folder / "end").touch()
+                while part := launcher.drain(SILENCE):
+                    parts.append(part)
+                if launcher.child.wait(SILENCE) != 0:
+                    raise launcher.failure()
+        text = b"\n" + b"".join(parts)
+        shown = text.count(b"\n[default")
+        return {"throughput": len(text) / 1e6 / (ended - began), "launcher CPU per line": cpu / max(shown, 1) * 1e6,
+                "lines lost": talkers * lines - shown}
+
+    def workers_load(self, *words):
+        """The numbers that it prints, sorted."""
+        done = subprocess.run([WORKERS_LOAD, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True)
+        if done.returncode != 0:
+            raise Failure(f"workers_load {words} ended with status {done.returncode}: {done.stderr.strip()}")
+        return sorted(map(float, done.stdout.split()))
+
+    def start(self, who, workers):
+        return {"time beyond the kernel's own": self.workers_load("start", who, workers)[0]}
+
+    def deaths(self, who, count):
+        micros = [seconds * 1e6 for seconds in self.workers_load("deaths", who, count)]
+        return {"median": statistics.median(micros), "p99": micros[int(0.99 * (len(micros) - 1))]}
+
     def measurements(self, torch_missing, redis_missing):
         def torch_row(op, clients):
             plural = "client" if clients == 1 else "clients"
@@ -316,11 +403,34 @@ class Bench:
                 f"rendezvous, {nodes} nodes", "PyTorch", [Metric("time until all have ranks", "s", target)],
                 lambda: self.our_meeting(nodes), lambda: self.torch_meeting(nodes), turns, torch_missing)
 
-        meetings = {4: 1} if self.options.quick else MEETINGS
+        def talkers_row(talkers, lines):
+            return Measurement(
+                f"output, {talkers} workers x {lines:,} lines teed", "torchrun",
+                [Metric("throughput", "MB/s"), Metric("launcher CPU per line", "us", "<= 0.2"),
+                 Metric("lines lost", "lines", "<= 0 lines", compare="ours")],
+                lambda: self.our_talkers(talkers, lines), lambda: self.torch_talkers(talkers, lines),
+                missing=torch_missing)
+
+        def start_row(workers):
+            return Measurement(
+                f"workers, {workers} started", "a bare fork and exec",
+                [Metric("time beyond the kernel's own", "s", "<= 0.1 s", compare="difference")],
+                lambda: self.start("ours", workers), lambda: self.start("kernel", workers))
+
+        def deaths_row(count):
+            return Measurement(
+                "worker death to event", "a wake-up by a pipe",
+                [Metric("median", "us"), Metric("p99", "us", "<= 2000 us")],
+                lambda: self.deaths("ours", count), lambda: self.deaths("sleep", count))
+
+        quick = self.options.quick
+        meetings = {4: 1} if quick else MEETINGS
         return ([torch_row(op, clients) for op in ("get", "add") for clients in CLIENT_COUNTS]
                 + [redis_row(op) for op in ("get", "set", "add")]
-                + [crowd_row(crowd_size(self.options.quick))]
-                + [meeting_row(nodes, turns) for nodes, turns in meetings.items()])
+                + [crowd_row(crowd_size(quick))]
+                + [meeting_row(nodes, turns) for nodes, turns in meetings.items()]
+                + [talkers_row(2, 100) if quick else talkers_row(TALKERS, TALKER_LINES),
+                   start_row(4 if quick else STARTED), deaths_row(5 if quick else DEATHS)])
 
 
 def crowd_size(quick):
@@ -348,33 +458,39 @@ def measure(measurement, turns):
     rows = []
     for metric in measurement.metrics:
         a, b = ([turn[metric.name] for turn in side] for side in (ours, peer))
-        # A server that got no page more for a small crowd would make a ratio to nothing.
-        ratios = [x / y for x, y in zip(a, b) if y > 0]
-        if not ratios:
+        values = metric.values(a, b)
+        if not values:
             raise Failure(f"{metric.name} of {measurement.peer_name} is zero")
         row = {"name": measurement.row_name(metric), "peer_name": measurement.peer_name, "unit": metric.unit,
-               "ratio": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios), "turns": turns,
-               "target": metric.target or None, "ours": a, "peer": b, "ratios": ratios}
+               "compare": metric.compare, "median": statistics.median(values), "lowest": min(values),
+               "highest": max(values), "turns": turns, "target": metric.target or None, "ours": a, "peer": b,
+               "values": values}
         row["reached"] = metric.reached(row) if metric.target else None
         rows.append(row)
     return rows
 
 
 def number(value):
-    if value >= 10_000:
+    if abs(value) >= 10_000:
         return f"{value / 1000:,.0f}k"
-    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def print_table(rows, quick):
     width = max(len(row["name"]) for row in rows) + 1
     for row in rows:
         turns = "1 turn" if row["turns"] == 1 else f"{row['turns']} turns"
-        digits = 2 if row["ratio"] >= 0.1 else 4
-        ratio = f"ratio {row['ratio']:.{digits}f} ({row['lowest']:.{digits}f}..{row['highest']:.{digits}f} over {turns})"
-        line = f"{row['name'] + ':':<{width}} {ratio:<38}"
+        numbers = [row[key] for key in ("median", "lowest", "highest")]
+        if row["compare"] == "ratio":
+            digits = 2 if row["median"] >= 0.1 else 4
+            median, lowest, highest = (f"{value:.{digits}f}" for value in numbers)
+        else:
+            median, lowest, highest = map(number, numbers)
+            median += f" {row['unit']}"
+        value = f"{row['compare']} {median} ({lowest}..{highest} over {turns})"
+        line = f"{row['name'] + ':':<{width}} {value:<38}"
         if not quick:
-            whose = "" if (row["target"] or "0")[-1].isdigit() else "ours "
+            whose = "ours " if row["compare"] == "ratio" and not (row["target"] or "0")[-1].isdigit() else ""
             verdict = f"target {whose}{row['target']}: {'reached' if row['reached'] else 'MISSED'}"
             line += f" {verdict if row['target'] else '':<36}"
         ours, peer = (number(statistics.median(row[side])) for side in ("ours", "peer"))
@@ -417,8 +533,8 @@ def parse_options():
         *others, last = sorted(os.sched_getaffinity(0))
         if not others:
             parser.error("--pin needs two cores")
-        PINS.update(server={last}, load=set(others))
-    for program in (REGROUP, STORE_LOAD, RENDEZVOUS_LOAD):
+        PINS.update(server={last}, load=set(others), anywhere={*others, last})
+    for program in (REGROUP, STORE_LOAD, RENDEZVOUS_LOAD, WORKERS_LOAD):
         if not os.access(program, os.X_OK):
             sys.exit(f"bench/run.py: there is no {program}; `make build` makes it")
     return options

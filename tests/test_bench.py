@@ -12,8 +12,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Rows of PyTorch: 2 operations x 3 numbers of clients x 4 metrics, 2 of connecting, 1 of meeting. Of Redis: 3
-# operations x 2.
-ROWS = {"PyTorch": 27, "Redis": 6}
+# operations x 2. Of torchrun: 3 metrics of output. The machine itself: always there.
+ROWS = {"PyTorch": 27, "Redis": 6, "torchrun": 3, "a bare fork and exec": 1, "a wake-up by a pipe": 2}
+OF_THE_MACHINE = ("a bare fork and exec", "a wake-up by a pipe")
 
 
 def run_bench(*flags, **environment):
@@ -35,13 +36,14 @@ class QuickBench(unittest.TestCase):
         self.assertEqual(self.status, 0, self.output)
         rows = [row for row in self.report["rows"] if row["peer_name"] == peer]
         if not rows:
-            reasons = {skip["reason"] for skip in self.report["skipped"] if peer.lower() in skip["reason"].lower()}
+            missing = {"torchrun": "PyTorch"}.get(peer, peer).lower()
+            reasons = {skip["reason"] for skip in self.report["skipped"] if missing in skip["reason"].lower()}
             self.assertEqual(len(reasons), 1, self.output)
             self.skipTest(reasons.pop())
         self.assertEqual(len(rows), ROWS[peer], self.output)
         for row in rows:
             with self.subTest(row=row["name"]):
-                for number in [row["ratio"], row["lowest"], row["highest"], *row["ours"], *row["peer"]]:
+                for number in [row["median"], row["lowest"], row["highest"], *row["ours"], *row["peer"]]:
                     self.assertTrue(math.isfinite(number))
                 self.assertIn(f"{row['name']}:", self.output)
                 self.assertIsNone(row["reached"])
@@ -51,6 +53,13 @@ class QuickBench(unittest.TestCase):
 
     def test_every_row_beside_redis_has_numbers(self):
         self.check_rows_beside("Redis")
+
+    def test_every_row_beside_torchrun_has_numbers(self):
+        self.check_rows_beside("torchrun")
+
+    def test_every_row_beside_the_machine_itself_has_numbers(self):
+        for peer in OF_THE_MACHINE:
+            self.check_rows_beside(peer)
 
     def test_no_verdict_from_so_short_a_run(self):
         self.assertNotIn("target", self.output)
@@ -64,8 +73,8 @@ class Selection(unittest.TestCase):
                 Path(empty, tool).symlink_to(shutil.which(tool))
             status, output, report = run_bench(TORCH="none", TORCH_PYTHON="", PATH=empty)
         self.assertEqual(status, 0, output)
-        self.assertEqual(report["rows"], [])
-        self.assertEqual(len(report["skipped"]), sum(ROWS.values()))
+        self.assertEqual({row["peer_name"] for row in report["rows"]}, set(OF_THE_MACHINE))
+        self.assertEqual(len(report["rows"]) + len(report["skipped"]), sum(ROWS.values()))
         for skip in report["skipped"]:
             self.assertIn("to run it: ", skip["reason"])
             self.assertIn(f"  {skip['name']}\n", output)

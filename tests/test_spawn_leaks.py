@@ -36,7 +36,7 @@ class Family(unittest.TestCase):
 
     def assert_nothing_left(self, spawned):
         self.assertEqual(until(lambda: not spawned.alive()), True, [name_of(pid) for pid in spawned.alive()])
-        self.assertEqual(until(lambda: cgroups() == self.before), True, cgroups() - self.before)
+        self.assertEqual(until(lambda: not cgroups() - self.before), True, cgroups() - self.before)
 
     def test_a_segfault(self):
         for mode in MODES:
@@ -147,7 +147,9 @@ class Rounds(unittest.TestCase):
                 self.assertEqual(until(lambda: not left()), True,
                                  f"REGROUP_SEED={seed}, round {turn}: {number!r} to {name_of(victim)}, cgroup {mode}: "
                                  f"{[(pid, name_of(pid)) for pid in left()]} left")
-        self.assertEqual(until(lambda: cgroups() == before), True, f"REGROUP_SEED={seed}: {cgroups() - before}")
+        # What a launcher left that was killed before it had a guard, the next one clears away.
+        spawn("true")
+        self.assertEqual(until(lambda: not cgroups() - before), True, f"REGROUP_SEED={seed}: {cgroups() - before}")
 
 
 def session_of(pid):

@@ -84,8 +84,11 @@ class LogsSpecs {
   virtual Result<LogRoutes> routes(const Attempt& attempt) = 0;
   // For people: below what all of it is. May be empty.
   virtual std::string root() const = 0;
-  // The job is over. A directory that nobody asked for is removed after a success.
+  // The job is over. A directory that nobody asked for is removed after a success, and if nothing
+  // was written there.
   virtual void over(bool succeeded) { (void)succeeded; }
+  // The workers could not be started: what routes() made is not needed.
+  virtual void never_started() {}
 };
 
 struct DefaultLogsOptions {

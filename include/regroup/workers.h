@@ -25,7 +25,7 @@
 namespace regroup {
 
 struct WorkerCommand {
-  // ${local_rank}, ${rank} and ${role_name} are replaced in the arguments; $$ is a dollar sign.
+  // ${local_rank} and $local_rank are replaced in the arguments; $$ is a dollar sign.
   std::vector<std::string> argv;
   // All of it; only TORCHELASTIC_ERROR_FILE is added.
   std::map<std::string, std::string> environment;
@@ -55,14 +55,19 @@ struct WorkersSpec {
   // This program has no children of its own, so that every orphan it inherits was a worker's.
   bool claim_orphans = false;
 
-  // Of logs: see LogPumpOptions in docs/logs.md.
+  // Asked now and then while a program cannot be begun, because its file system hangs, say. True:
+  // the start is given up.
+  std::function<bool()> give_up_start = {};
+
+  // Of their output: docs/workers.md.
   std::string prefix_template = {};
   std::vector<std::string> out_filters = {};
   std::vector<std::string> err_filters = {};
   std::uint64_t log_max_bytes = 0;
   int log_keep = 3;
 
-  // What a person should know, once each, and not a failure. Empty: logged.
+  // What a person should know, once each, and not a failure; from any thread, and must not block.
+  // Empty: printed on standard error, between lines of the workers.
   std::function<void(const std::string&)> warn = {};
 };
 

@@ -7,10 +7,13 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/nearest.h"
 #include "cli/cli.h"
+#include "cli/run_words.h"
+#include "cli/torchrun_flags.h"
 
 namespace regroup::cli {
 namespace {
@@ -46,6 +49,23 @@ std::string describe_unknown(const CLI::App& command) {
          "'" + (meant ? "; did you mean '" + *meant + "'?" : "");
 }
 
+// Takes the user's command off the words, and leaves the options as the library understands them.
+Result<std::vector<std::string>> cut_command(std::vector<std::string>& words,
+                                             const CLI::App& command) {
+  auto split = split_run_words({words.begin() + 1, words.end()}, options_of(command));
+  if (!split) return tl::unexpected(split.error());
+  words.resize(1);
+  for (const auto& [name, value] : split->options) {
+    words.push_back("--" + name);
+    const CLI::Option* option = command.get_option_no_throw("--" + name);
+    if (option != nullptr && option->get_items_expected_max() > 0) words.push_back(value);
+  }
+  std::vector<std::string> line;
+  if (split->script) line.push_back(*split->script);
+  line.insert(line.end(), split->arguments.begin(), split->arguments.end());
+  return line;
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -59,18 +79,28 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   add_store_command(app, exit_code);
   add_rendezvous_command(app, exit_code);
-  // The library would give what follows "--" back to the parent command.
-  const auto dashes = std::find(argv, argv + argc, std::string_view("--"));
-  const std::vector<std::string> behind_dashes(std::min(dashes + 1, argv + argc), argv + argc);
-  add_spawn_command(app, behind_dashes, exit_code);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> command_line;  // Of a worker: not for the library to look at.
+  const CLI::App* spawn = add_spawn_command(app, command_line, exit_code);
+  if (!words.empty() && words.front() == spawn->get_name()) {
+    auto cut = cut_command(words, *spawn);
+    if (!cut) {
+      std::cerr << "regroup: " << cut.error().message << " See 'regroup spawn --help'.\n";
+      return kBadStart;
+    }
+    command_line = std::move(*cut);
+  }
+  std::reverse(words.begin(), words.end());  // As the library takes them.
   try {
-    app.parse(static_cast<int>(dashes - argv), argv);
+    app.parse(words);
   } catch (const CLI::Success& asked_for) {  // --help and --version.
     return app.exit(asked_for);
   } catch (const CLI::ParseError& wrong) {
     const CLI::App& command = innermost(app);
-    // A misspelt command is reported by the library as a missing one.
-    const bool unknown = !command.remaining(true).empty();
+    // A misspelt command is reported by the library as a missing one. Of `spawn` what remains is
+    // the user's command, and not what is wrong with a value.
+    const bool unknown = !command.remaining(true).empty() &&
+                         (wrong.get_name() == "ExtrasError" || wrong.get_name() == "RequiredError");
     std::string message = unknown ? describe_unknown(command) : wrong.what();
     if (!message.ends_with('?')) message += '.';
     std::cerr << "regroup: " << message << " See '" << full_name(command) << " --help'.\n";

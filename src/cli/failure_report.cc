@@ -15,6 +15,7 @@ namespace {
 constexpr int kTailLines = 20;
 constexpr std::size_t kTailColumns = 400;
 constexpr int kTracebackLines = 60;
+constexpr std::size_t kWays = 10;  // In which others failed.
 
 std::string time_of_day(std::int64_t micros) {
   const std::time_t seconds = micros / 1'000'000;
@@ -22,6 +23,23 @@ std::string time_of_day(std::int64_t micros) {
   localtime_r(&seconds, &local);
   char text[16];
   std::strftime(text, sizeof text, "%H:%M:%S", &local);
+  return text;
+}
+
+// Fit for a terminal: no commands to it, and no longer than a screen or two.
+std::string printed(std::string_view line) {
+  std::string text;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(line[i]);
+    const bool begins_character = (byte & 0xc0) != 0x80;
+    if (text.size() >= kTailColumns && begins_character) return text + "...";
+    if (byte == 0x1b && i + 1 < line.size() && line[i + 1] == '[') {  // A colour, most likely.
+      i += 2;
+      while (i < line.size() && (line[i] < '@' || line[i] > '~')) ++i;
+      continue;
+    }
+    if (byte == '\t' || (byte >= 0x20 && byte != 0x7f)) text += line[i];
+  }
   return text;
 }
 
@@ -44,9 +62,7 @@ std::string last_lines(std::string_view text, int most) {
     const auto visible = carriage == std::string_view::npos || carriage + 1 == line->size()
                              ? *line
                              : line->substr(carriage + 1);
-    shown += "    ";
-    shown += visible.substr(0, kTailColumns);
-    shown += visible.size() > kTailColumns ? "...\n" : "\n";
+    shown += "    " + printed(visible) + "\n";
   }
   return shown;
 }
@@ -60,9 +76,19 @@ std::string ranks_text(std::vector<int> ranks) {
   return plural(ranks.size(), "rank ", "ranks ") + in_ranges(ranks);
 }
 
+std::string first_line(const std::string& text) { return printed(text.substr(0, text.find('\n'))); }
+
+bool wrote_files(const WorkersResult& result) {
+  return (result.cause && !result.cause->error_file.empty()) ||
+         std::any_of(result.logs.workers.begin(), result.logs.workers.end(),
+                     [](const WorkerRoutes& routes) {
+                       return !routes.out.file.empty() || !routes.err.file.empty();
+                     });
+}
+
 std::string cause_text(const ProcessFailure& cause) {
   std::string text = "regroup: rank " + std::to_string(cause.global_rank) + " on " + cause.host +
-                     " failed: " + cause.message + "\n";
+                     " failed: " + first_line(cause.message) + "\n";
   text += "  local rank " + std::to_string(cause.local_rank) + ", pid " +
           std::to_string(cause.pid) + ", at " + time_of_day(cause.time_micros) + ", " +
           (cause.signal_name.empty() ? "exit code " + std::to_string(cause.exit_code)
@@ -72,6 +98,8 @@ std::string cause_text(const ProcessFailure& cause) {
   if (!cause.error_file.empty()) text += "  error file: " + cause.error_file + "\n";
   if (!cause.traceback.empty()) {
     text += last_lines(cause.traceback, kTracebackLines);
+  } else if (cause.message.find('\n') != std::string::npos) {
+    text += last_lines(cause.message, kTracebackLines);
   } else if (const std::string tail = last_lines(cause.tail, kTailLines); !tail.empty()) {
     text += "  the last it wrote to stderr:\n" + tail;
   }
@@ -88,12 +116,20 @@ std::string others_text(const WorkersResult& result) {
     if (failure.stopped_by_us) {
       stopped.push_back(failure.global_rank);
     } else {
-      alike[failure.message].push_back(failure.global_rank);
+      alike[first_line(failure.message)].push_back(failure.global_rank);
     }
   }
   std::string text;
-  for (const auto& [message, ranks] : alike)
-    text += "  " + ranks_text(ranks) + " failed after that: " + message + "\n";
+  std::vector<int> otherwise;
+  std::size_t ways = 0;
+  for (const auto& [message, ranks] : alike) {
+    if (++ways <= kWays) {
+      text += "  " + ranks_text(ranks) + " failed after that: " + message + "\n";
+    } else {
+      otherwise.insert(otherwise.end(), ranks.begin(), ranks.end());
+    }
+  }
+  if (!otherwise.empty()) text += "  " + ranks_text(otherwise) + " failed in yet other ways\n";
   if (!stopped.empty())
     text +=
         "  " + ranks_text(stopped) + (result.cause ? ": stopped because of it\n" : ": stopped\n");
@@ -114,8 +150,8 @@ std::string failure_report(const WorkersResult& result) {
               survivor.state +
               (survivor.wait_channel.empty() ? "" : ", waits in " + survivor.wait_channel) + "\n";
   }
-  if (!text.empty() && !result.logs.directory.empty())
-    text += "  logs: " + result.logs.directory + "\n";
+  if (!result.succeeded && !result.logs.directory.empty() && wrote_files(result))
+    text += (text.empty() ? "regroup: logs: " : "  logs: ") + result.logs.directory + "\n";
   return text;
 }
 

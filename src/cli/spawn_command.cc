@@ -79,8 +79,8 @@ int spawn(const Flags& flags, const std::vector<std::string>& command) {
     return report(kBadStart, "no command to run. For example: regroup spawn -n 4 python train.py");
   runtime::WorkerServiceOptions options;
   options.spec = spec_of(flags, command);
-  options.spec.warn = [](const std::string& line) { report(kOk, line); };
   options.verbose = flags.verbose;
+  options.report = failure_report;
   auto choices = apply(flags.workers, options.spec);
   if (!choices) return report(kBadStart, choices.error().message);
   auto logs = make_default_logs_specs(choices->logs);
@@ -90,7 +90,6 @@ int spawn(const Flags& flags, const std::vector<std::string>& command) {
 
   const auto result = runtime::run_workers(std::move(options));
   if (!result) return report(kBadStart, result.error().message);
-  std::cerr << failure_report(result->workers) << std::flush;
   if (!result->workers.survivors.empty()) return kLeftBehind;
   if (result->signal != 0) return 128 + result->signal;
   if (result->workers.cause) return exit_code_of(*result->workers.cause);
@@ -99,8 +98,8 @@ int spawn(const Flags& flags, const std::vector<std::string>& command) {
 
 }  // namespace
 
-void add_spawn_command(CLI::App& app, const std::vector<std::string>& behind_dashes,
-                       int& exit_code) {
+CLI::App* add_spawn_command(CLI::App& app, const std::vector<std::string>& command_line,
+                            int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = add_torchrun_command(
       app, "spawn",
@@ -108,8 +107,8 @@ void add_spawn_command(CLI::App& app, const std::vector<std::string>& behind_das
       "stops all when one fails, leaves nothing behind, and says what happened.",
       "[--] COMMAND [ARGUMENTS...]");
   command->footer(
-      "Everything after the command belongs to it; ${local_rank} and ${rank} are replaced in its "
-      "arguments. Workers get RANK, LOCAL_RANK, WORLD_SIZE and so on.");
+      "Everything after the command belongs to it; ${local_rank} is replaced in its arguments. "
+      "Workers get RANK, LOCAL_RANK, WORLD_SIZE and so on.");
   command->add_option(both_spellings("nproc-per-node", 'n'), flags->count, "How many workers")
       ->type_name("N")
       ->check(CLI::Range(1, 4096).description(""))
@@ -122,15 +121,9 @@ void add_spawn_command(CLI::App& app, const std::vector<std::string>& behind_das
       ->capture_default_str();
   command->add_flag("-v,--verbose", flags->verbose, "Also say when the workers run");
   add_worker_flags(*command, flags->workers);
-  command->prefix_command();
-  command->callback([command, flags, behind_dashes, &exit_code] {
-    std::vector<std::string> words = command->remaining();
-    if (!words.empty() && words.front().starts_with('-')) throw CLI::ExtrasError("spawn", words);
-    // Behind a command they are one of its own arguments.
-    if (!words.empty() && !behind_dashes.empty()) words.emplace_back("--");
-    words.insert(words.end(), behind_dashes.begin(), behind_dashes.end());
-    exit_code = spawn(*flags, words);
-  });
+  command->callback(
+      [&command_line, flags, &exit_code] { exit_code = spawn(*flags, command_line); });
+  return command;
 }
 
 }  // namespace regroup::cli

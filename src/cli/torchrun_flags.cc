@@ -46,12 +46,24 @@ std::string both_spellings(const std::string& name, char letter) {
   return spellings;
 }
 
+std::vector<RunOption> options_of(const CLI::App& command) {
+  std::vector<RunOption> options;
+  for (const CLI::Option* option : command.get_options())
+    options.push_back({.name = option->get_lnames().front(),
+                       .letter = option->get_snames().empty() ? '\0' : option->get_snames()[0][0],
+                       .takes_value = option->get_items_expected_max() > 0,
+                       .is_last = option->get_lnames().front() == "help"});
+  return options;
+}
+
 CLI::App* add_torchrun_command(CLI::App& parent, const std::string& name, const std::string& help,
                                const std::string& arguments) {
   CLI::App* command = parent.add_subcommand(name, help);
   auto formatter = std::make_shared<DashesOnly>(arguments);
   formatter->column_width(38);
   command->formatter(std::move(formatter));
+  // Scripts append flags to those of others.
+  command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   return command;
 }
 

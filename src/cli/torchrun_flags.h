@@ -2,6 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "cli/run_words.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's own.
 class App;
@@ -11,6 +14,9 @@ namespace regroup::cli {
 
 // "log-dir" → "--log-dir,--log_dir", for CLI11; `letter` adds "-r,".
 std::string both_spellings(const std::string& name, char letter = 0);
+
+// What can be said of its options before the library sees any word.
+std::vector<RunOption> options_of(const CLI::App& command);
 
 // A command whose help shows one of the two. `arguments` follow the options in its usage line.
 CLI::App* add_torchrun_command(CLI::App& parent, const std::string& name, const std::string& help,

@@ -15,6 +15,8 @@
 namespace regroup::cli {
 namespace {
 
+constexpr double kLongest = 1e9;  // Seconds.
+
 tl::unexpected<Error> wrong(const char* flag, const Error& error) {
   return fail(ErrorKind::InvalidArgument, std::string(flag) + ": " + error.message);
 }
@@ -29,7 +31,6 @@ std::vector<int> signals(const char* flag, const std::string& list) {
 
 // The flag, else the environment, else torchrun's half a minute.
 Result<Duration> shutdown_grace(const WorkerFlags& flags) {
-  constexpr double kLongest = 1e9;
   double count = 30;
   if (flags.shutdown_seconds) {
     count = *flags.shutdown_seconds;
@@ -43,6 +44,18 @@ Result<Duration> shutdown_grace(const WorkerFlags& flags) {
                       "--shutdown-timeout");
   }
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
+}
+
+// The library would turn -5 into a very large size.
+std::string not_negative(std::string& size) {
+  return size.starts_with('-') ? "'" + size + "' is no size; write 512MB, say" : "";
+}
+
+std::string is_seconds(const std::string& text) {
+  char* end = nullptr;
+  const double count = std::strtod(text.c_str(), &end);
+  const bool good = end != text.c_str() && *end == 0 && count >= 0 && count <= kLongest;
+  return good ? "" : "'" + text + "' is no number of seconds from 0 to 1000000000";
 }
 
 void add_log_flags(CLI::App& command, WorkerFlags& flags) {
@@ -97,6 +110,7 @@ void add_log_flags(CLI::App& command, WorkerFlags& flags) {
                   "A log file that would grow beyond SIZE is rotated: stdout.log.1 and so on")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(CLI::Validator(not_negative, ""))
       ->group(kGroup);
   command.add_option("--log-keep", flags.log_keep, "Rotated files that are kept")
       ->type_name("N")
@@ -112,7 +126,7 @@ void add_stop_flags(CLI::App& command, WorkerFlags& flags) {
                   "Seconds between the stop signal and SIGKILL. Default 30, or "
                   "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->check(is_seconds)
       ->group(kGroup);
   command
       .add_option(both_spellings("signals-to-handle"), flags.handle,
@@ -137,6 +151,7 @@ void add_stop_flags(CLI::App& command, WorkerFlags& flags) {
                   "Most memory of one worker with all its children, enforced by its control group")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false).description(""))
+      ->transform(CLI::Validator(not_negative, ""))
       ->group(kGroup);
 }
 

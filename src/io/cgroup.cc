@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "io/cgroup_account.h"
@@ -108,12 +111,15 @@ void Trunk::disable() {
 
 // Makes the tree's directory in one hierarchy and keeps it locked.
 Result<void> plant(Group& group, const OwnGroup& own, const std::string& name) {
-  const std::string full_name = std::string(kGroupPrefix) + name;
-  remove_abandoned_group(own.directory + "/" + full_name);
-  auto made = make_group(own.directory, full_name);
-  if (!made) return tl::unexpected(made.error());
-  group.path = *made;
-  group.fd = lock_group(group.path);
+  remove_abandoned_groups(own.directory, std::string(kGroupPrefix));
+  // Another launcher that clears up may take it between the two steps.
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries && group.fd < 0; ++i) {
+    auto made = make_group(own.directory, std::string(kGroupPrefix) + name);
+    if (!made) return tl::unexpected(made.error());
+    group.path = *made;
+    group.fd = lock_group(group.path);
+  }
   return {};
 }
 
@@ -242,6 +248,19 @@ MemoryAccount CgroupLeaf::memory() const {
     if (*group)
       if (auto account = read_memory_account(group->path)) return *account;
   return {};
+}
+
+std::vector<pid_t> CgroupLeaf::members() const {
+  std::vector<pid_t> pids;
+  const Group& group = impl_->unified ? impl_->unified : impl_->memory_v1;
+  const auto text = read_text(group.path + "/cgroup.procs");
+  for (std::string_view rest = text ? *text : std::string_view(); !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    pid_t pid = 0;
+    if (std::from_chars(rest.data(), rest.data() + end, pid).ec == std::errc()) pids.push_back(pid);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return pids;
 }
 
 std::optional<int> CgroupLeaf::populated() const {

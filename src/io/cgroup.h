@@ -11,6 +11,8 @@
 // it, so that the numbers are there too.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -50,6 +52,7 @@ class CgroupLeaf {
 
   // A new leaf has counted nothing. The limit is the leaf's own.
   MemoryAccount memory() const;
+  std::vector<pid_t> members() const;    // As far as they can be told.
   std::optional<int> populated() const;  // 0: nobody is in it any more. Empty: cannot be told.
   bool kill_all() const;                 // False: the kernel has no cgroup.kill, or refused.
   const std::string& directory() const;  // Of the v2 leaf; empty if there is none.

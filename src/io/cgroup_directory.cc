@@ -54,11 +54,14 @@ Result<std::string> make_group(const std::string& parent, const std::string& nam
                                  " more of the name are in use. Remove those that nobody needs.");
 }
 
-void remove_abandoned_group(const std::string& directory) {
-  const int lock = lock_group(directory);
-  if (lock < 0) return;
-  remove_once(directory);
-  ::close(lock);
+void remove_abandoned_groups(const std::string& parent, const std::string& prefix) {
+  for (const std::string& directory : children(parent)) {
+    if (!std::string_view(directory).substr(parent.size() + 1).starts_with(prefix)) continue;
+    const int lock = lock_group(directory);
+    if (lock < 0) continue;
+    remove_once(directory);
+    ::close(lock);
+  }
 }
 
 int lock_group(const std::string& directory) {

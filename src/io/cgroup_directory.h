@@ -10,8 +10,9 @@ namespace regroup::io {
 // A new group. Where the name is taken it gets a number: "regroup-7.2". The error is of kind Io.
 Result<std::string> make_group(const std::string& parent, const std::string& name);
 
-// What a dead run left: nobody lives in it, and nobody holds its lock.
-void remove_abandoned_group(const std::string& directory);
+// What dead launchers left beside our own group: named with this prefix, nobody lives in it, and
+// nobody holds its lock.
+void remove_abandoned_groups(const std::string& parent, const std::string& prefix);
 
 // Says for as long as the descriptor is open that the group has an owner, even while it is empty.
 // -1: somebody else said so before, or it cannot be opened.

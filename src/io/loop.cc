@@ -56,7 +56,8 @@ struct Loop::Impl {
                             [this](const boost::system::error_code& error, std::size_t) {
                               if (error) return;
                               const SignalEvent event{static_cast<int>(received.ssi_signo),
-                                                      static_cast<pid_t>(received.ssi_pid)};
+                                                      static_cast<pid_t>(received.ssi_pid),
+                                                      received.ssi_code == SI_KERNEL};
                               const auto handler = handlers.find(event.number);
                               if (handler != handlers.end()) handler->second(event);
                               read_signal();

@@ -30,7 +30,8 @@ struct LoopOptions {
 
 struct SignalEvent {
   int number = 0;
-  pid_t sender = 0;  // 0: the kernel, as for Ctrl-C.
+  pid_t sender = 0;        // 0: the kernel, or somebody outside of our pid namespace.
+  bool by_kernel = false;  // As for Ctrl-C.
 };
 
 class Loop {

@@ -167,9 +167,18 @@ void Process::reap() {
   if (pidfd_ >= 0) ::close(std::exchange(pidfd_, -1));
 }
 
+void Process::abandon() {
+  reaped_ = true;
+  watch_.reset();
+  if (pidfd_ >= 0) ::close(std::exchange(pidfd_, -1));
+}
+
 bool Process::signal(int number) const {
-  if (reaped_ || pid_ <= 0 || exited()) return false;
-  if (pidfd_ >= 0) return ::syscall(SYS_pidfd_send_signal, pidfd_, number, nullptr, 0) == 0;
+  if (reaped_ || pid_ <= 0) return false;
+  // Our own child that nobody has reaped: the pid is his, so no pidfd is needed. Sandboxes forbid
+  // those calls.
+  siginfo_t info;
+  if (wait_child(pid_, pidfd_, WEXITED | WNOHANG | WNOWAIT, &info) != Child::Runs) return false;
   return ::kill(pid_, number) == 0;
 }
 

@@ -63,8 +63,9 @@ struct ProcessExit {
 
 // Not every process could be started. Those that were have been killed and reaped.
 struct StartError {
-  std::size_t index = 0;  // Of the first spec that failed.
-  Error error;            // What was tried, errno in words, and what to check.
+  std::size_t index = 0;    // Of the first spec that failed.
+  bool for_cgroup = false;  // It could not be put into its control group.
+  Error error;              // What was tried, errno in words, and what to check.
 };
 
 class Process {
@@ -84,6 +85,8 @@ class Process {
   // a stranger, until reap(). Remembered after that.
   std::optional<ProcessExit> exited() const;
   void reap();  // Only of one that has ended. After it, signals go nowhere.
+  // Lets go of one that cannot be killed: nobody waits for it any more.
+  void abandon();
 
   // False: there is nobody left to hear it. The group lives on while a member does, without leader;
   // until reap() the zombie counts as one, so ask belonging_to() who of it really lives.
@@ -103,9 +106,18 @@ class Process {
 // All of them, or none. All are forked before the first is waited for, so that a hundred take
 // little longer than one; returns when all have begun their program, or one could not. A program
 // that cannot be executed is such an error: it never looks like a worker that ended with code 127.
-// `forked` hears of each as soon as it has a pid, long before its program can do anything.
+struct StartOptions {
+  // Hears of each as soon as it has a pid, long before its program can do anything. Who begins to
+  // watch it here hears of ends in the order of the kernel, even of those during the start.
+  std::function<void(std::size_t index, Process&)> forked = {};
+  // Asked now and then while a program cannot be begun (its file system hangs); true: Cancelled.
+  std::function<bool()> give_up = {};
+};
 tl::expected<std::vector<Process>, StartError> start_processes(
-    const std::vector<ProcessSpec>& specs, const std::function<void(pid_t)>& forked = {});
+    const std::vector<ProcessSpec>& specs, const StartOptions& options = {});
+
+// As many descriptors as the system lets us have. Processes that we start get the old limit.
+void raise_open_files();
 
 // From now on orphaned descendants become children of this process, instead of init's.
 Result<void> become_subreaper();

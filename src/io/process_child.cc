@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,8 +71,9 @@ struct KernelSignalAction {
 };
 
 // A handler of ours must not run in the child, and exec resets those only afterwards. What is
-// ignored stays so, as `nohup` wants it, except the two that programs ignore for themselves: a
-// worker that never gets SIGPIPE writes into the void for ever.
+// ignored stays so, as `nohup` wants it, except those that programs ignore for themselves: a worker
+// that never gets SIGPIPE writes into the void for ever, one without SIGCHLD cannot wait for
+// anybody.
 void reset_signal_handlers() {
   constexpr int kSignals = 64;
   constexpr std::size_t kMaskSize = sizeof(KernelSignalAction::mask);
@@ -79,7 +81,8 @@ void reset_signal_handlers() {
   for (int number = 1; number <= kSignals; ++number) {
     KernelSignalAction now{};
     if (call(SYS_rt_sigaction, number, nullptr, &now, kMaskSize) != 0) continue;
-    const bool ignored = now.handler == SIG_IGN && number != SIGPIPE && number != SIGXFSZ;
+    const bool ignored =
+        now.handler == SIG_IGN && number != SIGPIPE && number != SIGXFSZ && number != SIGCHLD;
     if (now.handler != SIG_DFL && !ignored)
       call(SYS_rt_sigaction, number, &by_default, nullptr, kMaskSize);
   }
@@ -204,6 +207,7 @@ void run_child(Plan& plan, const ChildSurroundings& around) {
     must(call(SYS_set_mempolicy, spec.memory->mode,
               plan.nodes.empty() ? nullptr : plan.nodes.data(), plan.nodes.size() * kBits + 1) == 0,
          StartStep::Memory);
+  if (around.files != nullptr) call(SYS_prlimit64, 0, RLIMIT_NOFILE, around.files, nullptr);
   unblock_signals();
   execute(plan, around.report);
 }

@@ -4,6 +4,7 @@
 // held: it may neither allocate nor call what might. Everything it needs is made before the fork.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -49,8 +50,9 @@ Plan make_plan(const ProcessSpec& spec, std::int32_t index);
 
 struct ChildSurroundings {
   pid_t parent = 0;
-  int report = -1;           // Takes a StartFailure. Closed by exec.
-  bool join_cgroup = false;  // It was not born in spec.cgroup, and moves there itself.
+  int report = -1;                // Takes a StartFailure. Closed by exec.
+  bool join_cgroup = false;       // It was not born in spec.cgroup, and moves there itself.
+  const rlimit* files = nullptr;  // The limit on open files to go back to; null: as it is.
 };
 
 // Expects all signals to be blocked.

@@ -1,6 +1,8 @@
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -82,11 +84,21 @@ std::string complaint(const ProcessSpec& spec) {
   return {};
 }
 
-// The first in the order of the specs; empty if all have begun their program. Blocks until then.
-std::optional<StartFailure> first_failure(int report) {
+// Before it was raised; empty: it never was.
+std::optional<rlimit> files_before;
+
+// The first in the order of the specs; empty if all have begun their program. Blocks until then, or
+// until there is no use in it any more.
+std::optional<StartFailure> first_failure(int report, const std::function<bool()>& give_up) {
+  constexpr int kAskAgain = 100;  // Milliseconds.
   std::optional<StartFailure> first;
   StartFailure failure;
   for (;;) {
+    pollfd ready{.fd = report, .events = POLLIN, .revents = 0};
+    if (give_up && ::poll(&ready, 1, kAskAgain) == 0) {
+      if (give_up()) return StartFailure{0, StartStep::Execute, ECANCELED};
+      continue;
+    }
     const ssize_t size = ::read(report, &failure, sizeof failure);
     if (size < 0 && errno == EINTR) continue;
     if (size != static_cast<ssize_t>(sizeof failure)) return first;
@@ -106,18 +118,19 @@ void kill_all(std::vector<Process>& processes) {
 }  // namespace
 
 tl::expected<std::vector<Process>, StartError> start_processes(
-    const std::vector<ProcessSpec>& specs, const std::function<void(pid_t)>& forked_one) {
+    const std::vector<ProcessSpec>& specs, const StartOptions& options) {
   std::vector<Plan> plans;
   plans.reserve(specs.size());
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (std::string wrong = complaint(specs[i]); !wrong.empty())
-      return tl::unexpected(StartError{i, {ErrorKind::InvalidArgument, std::move(wrong)}});
+      return tl::unexpected(StartError{i, false, {ErrorKind::InvalidArgument, std::move(wrong)}});
     plans.push_back(make_plan(specs[i], static_cast<std::int32_t>(i)));
   }
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     return tl::unexpected(
         StartError{0,
+                   false,
                    {ErrorKind::Io, std::string("cannot start processes: cannot open a pipe: ") +
                                        std::strerror(errno) +
                                        ". Raise the limit on open files (ulimit -n)."}});
@@ -130,7 +143,9 @@ tl::expected<std::vector<Process>, StartError> start_processes(
   std::vector<Process> processes;
   processes.reserve(specs.size());
   std::optional<StartFailure> failure;
-  ChildSurroundings around{.parent = ::getpid(), .report = write_end.get()};
+  ChildSurroundings around{.parent = ::getpid(),
+                           .report = write_end.get(),
+                           .files = files_before ? &*files_before : nullptr};
   for (Plan& plan : plans) {
     const SignalsBlocked blocked;
     const Forked forked = fork_with_pidfd(plan.spec->cgroup);
@@ -139,18 +154,33 @@ tl::expected<std::vector<Process>, StartError> start_processes(
       run_child(plan, around);
     }
     if (forked.pid > 0) processes.emplace_back(forked.pid, forked.pidfd);
-    if (forked.pid > 0 && forked_one) forked_one(forked.pid);
+    if (forked.pid > 0 && options.forked) options.forked(processes.size() - 1, processes.back());
     if (forked.pid < 0) failure = StartFailure{plan.index, StartStep::Fork, errno};
     // A kernel that knows no pidfds ignores the wish. Without them no end would be heard of.
     if (forked.pidfd < 0 && !failure) failure = StartFailure{plan.index, StartStep::Fork, ENOSYS};
     if (failure) break;
   }
   write_end.close();
-  if (!failure) failure = first_failure(report.get());
+  if (!failure) failure = first_failure(report.get(), options.give_up);
   if (!failure) return processes;
   kill_all(processes);
   const auto index = static_cast<std::size_t>(failure->index);
-  return tl::unexpected(StartError{index, explain(plans[index], *failure)});
+  if (failure->error == ECANCELED)
+    return tl::unexpected(StartError{
+        index, false, {ErrorKind::Cancelled, "interrupted before every worker had been started"}});
+  const bool for_cgroup =
+      failure->step == StartStep::Join ||
+      (failure->step == StartStep::Fork && plans[index].spec->cgroup >= 0 &&
+       failure->error != EAGAIN && failure->error != ENOMEM && failure->error != ENOSYS);
+  return tl::unexpected(StartError{index, for_cgroup, explain(plans[index], *failure)});
+}
+
+void raise_open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  const rlimit before = limit;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0 && !files_before) files_before = before;
 }
 
 }  // namespace regroup::io

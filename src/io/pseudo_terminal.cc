@@ -34,9 +34,13 @@ Result<PseudoTerminal> make_pseudo_terminal(int like) {
   modes.c_oflag &= ~static_cast<tcflag_t>(OPOST);
   modes.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHONL | ICANON);
   if (::tcsetattr(made.slave.get(), TCSANOW, &modes) != 0) return failed();
-  winsize window{};
-  if (::ioctl(like, TIOCGWINSZ, &window) == 0) ::ioctl(master, TIOCSWINSZ, &window);
+  copy_window_size(like, master);
   return made;
+}
+
+void copy_window_size(int from, int to) {
+  winsize window{};
+  if (::ioctl(from, TIOCGWINSZ, &window) == 0) ::ioctl(to, TIOCSWINSZ, &window);
 }
 
 }  // namespace regroup::io

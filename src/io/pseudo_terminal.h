@@ -16,4 +16,7 @@ struct PseudoTerminal {
 // Fails where the system has none to give; a pipe serves then.
 Result<PseudoTerminal> make_pseudo_terminal(int like);
 
+// The window of `to` becomes as large as that of `from`, if both are terminals.
+void copy_window_size(int from, int to);
+
 }  // namespace regroup::io

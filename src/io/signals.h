@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/process_table.h"
 
@@ -15,6 +16,9 @@ std::optional<int> signal_number(std::string_view name);  // "SIGTERM", "TERM", 
 
 // True if this process was started with it ignored, as nohup does for SIGHUP, or ignores it since.
 bool is_ignored(int number);
+
+// One of them has come and waits, blocked, to be heard.
+bool is_pending(const std::vector<int>& numbers);
 
 // To the process that was seen, and to no other one that has its pid by now. False: it is gone.
 bool signal_exactly(const ProcessInfo& process, int number);

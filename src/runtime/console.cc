@@ -17,9 +17,15 @@
 namespace regroup::runtime {
 namespace {
 
-constexpr Duration kFarewell = 1s;
-// Written at a time, so that a slow console can be told from one that does not read.
+constexpr Duration kFarewell = 2s;
+// Written at a time. At the end small pieces, so that a slow console can be told from one that does
+// not read: whoever takes a kilobyte in kFarewell is waited for.
 constexpr std::size_t kSlice = 64 * 1024;
+constexpr std::size_t kLastSlice = 1024;
+// A console that has its backlog full is waited for as long as it takes so much in so long. One
+// that takes less would slow the workers down; it misses lines instead.
+constexpr Duration kPatience = 250ms;
+constexpr std::uint64_t kReadsWell = 256 * 1024;
 // Longer ones would overflow the clock of the wait.
 constexpr Duration kLongestWait = 24h;
 constexpr std::size_t kSpare = 2 * kConsoleText;
@@ -42,6 +48,7 @@ struct ConsoleWriter::State {
   bool warning = false;  // Inside `warn`.
   bool gone = false;     // The console; nothing is written any more.
   bool stopping = false;
+  bool awaited = false;  // Somebody waits for room.
   bool ended = false;
   std::uint64_t written = 0;
 
@@ -98,13 +105,25 @@ ConsoleWriter::~ConsoleWriter() {
 }
 
 bool ConsoleWriter::put(std::string& text, std::uint64_t lines) {
-  const std::lock_guard lock(state_->mutex);
+  std::unique_lock lock(state_->mutex);
   State& state = *state_;
   if (state.gone || text.empty()) {
     text.clear();
     return true;
   }
-  const bool full = state.waiting_bytes > 0 && state.waiting_bytes + text.size() > kConsoleBacklog;
+  const auto is_full = [&] {
+    return state.waiting_bytes > 0 && state.waiting_bytes + text.size() > kConsoleBacklog;
+  };
+  // One that reads, only more slowly than the workers write, is waited for: it shall miss nothing.
+  bool full = !state.dropping && is_full();
+  while (full) {
+    const std::uint64_t before = state.written;
+    state.awaited = true;
+    state.moved.wait_for(lock, kPatience, [&] { return state.gone || !is_full(); });
+    state.awaited = false;
+    full = is_full() && !state.gone;
+    if (full && state.written - before < kReadsWell) break;
+  }
   if (full || (state.dropping && state.waiting_bytes > kConsoleBacklog / 2)) {
     state.dropping = true;
     state.dropped_here += lines;
@@ -156,13 +175,14 @@ void ConsoleWriter::run(State& state) {
     state.busy = true;
     io::Put put;
     for (std::string_view rest = text; !rest.empty() && !state.gone;) {
+      const std::size_t most = state.stopping ? kLastSlice : kSlice;
       lock.unlock();
-      put = io::write_all(state.fd.get(), rest.substr(0, kSlice));
+      put = io::write_all(state.fd.get(), rest.substr(0, most));
       lock.lock();
       rest.remove_prefix(put.bytes);
       state.written += put.bytes;
       state.waiting_bytes -= put.bytes;
-      if (state.stopping) state.moved.notify_all();
+      if (state.stopping || state.awaited) state.moved.notify_all();
       if (put.error != 0) state.gone = true;
     }
     state.busy = false;

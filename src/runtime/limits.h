@@ -25,11 +25,11 @@ inline constexpr int kHighestRank = 9'999'999;
 inline constexpr std::size_t kConsoleBacklog = 32 * 1024 * 1024;
 // A text for the console is handed over when it is so long, or at the end of the turn.
 inline constexpr std::size_t kConsoleText = 256 * 1024;
-// What the pipe of a worker's output holds, where the system allows it; a full one blocks the worker.
+// What the pipe of a worker's output holds, where the system allows it; a full one blocks the
+// worker.
 inline constexpr std::size_t kOutputPipe = 1024 * 1024;
 // Read from one stream at a time, before the others have their turn.
 inline constexpr std::size_t kOutputRead = 256 * 1024;
-
 
 // While workers are being stopped, what is waited for is said so often.
 inline constexpr Duration kStopProgress = 2s;

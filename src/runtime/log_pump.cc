@@ -9,6 +9,7 @@
 #include "core/output/tail.h"
 #include "io/clock.h"
 #include "io/log_file.h"
+#include "io/pseudo_terminal.h"
 #include "runtime/log_pump_group.h"
 #include "runtime/log_pump_loop.h"
 
@@ -106,6 +107,15 @@ std::string LogPump::tail(int local_rank) const {
     return core::output::from_line_start(end, end.size() < kLooked);
   }
   return {};
+}
+
+void LogPump::copy_window_size() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->loop->after_this([group = impl_->group, from = impl_->options.console_out] {
+    if (!group) return;
+    for (const auto& stream : group->streams)
+      if (stream->is_open()) io::copy_window_size(from, stream->plan().from.get());
+  });
 }
 
 void LogPump::print(const std::string& line) {

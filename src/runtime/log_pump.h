@@ -74,6 +74,9 @@ class LogPump {
   // Also where the worker wrote straight to a file.
   std::string tail(int local_rank) const;
 
+  // Our terminal has another size: those of the workers get it too.
+  void copy_window_size();
+
   // A line of our own, between lines of the workers. For the console of the errors alone.
   void print(const std::string& line);
 

@@ -65,6 +65,14 @@ Result<void> check_directory(const fs::path& path) {
   return {};
 }
 
+bool has_files(const fs::path& folder) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error))
+    if (!at->is_directory(error)) return true;
+  return static_cast<bool>(error);
+}
+
 class DefaultLogs : public LogsSpecs {
  public:
   explicit DefaultLogs(DefaultLogsOptions options)
@@ -75,9 +83,17 @@ class DefaultLogs : public LogsSpecs {
   std::string root() const override { return options_.log_dir == "/dev/null" ? "" : base_; }
 
   void over(bool succeeded) override {
-    if (!temporary_ || !succeeded) return;
+    if (!temporary_) return;
     std::error_code ignored;  // What cannot be removed stays, and harms nobody.
-    fs::remove_all(base_, ignored);
+    if (succeeded || !has_files(base_)) fs::remove_all(base_, ignored);
+  }
+
+  void never_started() override {
+    std::error_code ignored;
+    // Not if an earlier attempt left something there.
+    if (!run_directory_.empty() && !has_files(run_directory_))
+      fs::remove_all(std::exchange(run_directory_, {}), ignored);
+    over(false);
   }
 
  private:

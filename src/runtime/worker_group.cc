@@ -73,7 +73,7 @@ Result<void> WorkerGroup::make_leaves() {
     if (!leaf && (spec_.cgroup == CgroupUse::Require || spec_.memory_limit != 0))
       return tl::unexpected(leaf.error());
     if (!leaf) {
-      warn(spec_, "worker " + std::to_string(rank) + " has no cgroup: " + leaf.error().message);
+      host_.warn("worker " + std::to_string(rank) + " has no cgroup: " + leaf.error().message);
       continue;
     }
     workers_[rank].leaf = std::move(*leaf);
@@ -86,10 +86,9 @@ io::ProcessSpec WorkerGroup::process_spec(int rank, const WorkerStreams& streams
   const WorkerCommand& command = spec_.commands[index];
   const WorkerName& name = spec_.attempt.workers[index];
   Worker& worker = workers_[index];
+  // This one alone: others are too common as shell variables in the arguments of `sh -c`.
   const std::map<std::string, std::string> macros = {
-      {"local_rank", std::to_string(name.local_rank)},
-      {"rank", std::to_string(name.global_rank)},
-      {"role_name", name.role}};
+      {"local_rank", std::to_string(name.local_rank)}};
 
   io::ProcessSpec process;
   process.directory = command.directory;
@@ -125,12 +124,26 @@ Result<void> WorkerGroup::start() {
   std::vector<io::ProcessSpec> specs;
   for (std::size_t rank = 0; rank < workers_.size(); ++rank)
     specs.push_back(process_spec(static_cast<int>(rank), (*streams)[rank]));
-  auto started = io::start_processes(specs, [this](pid_t pid) {
-    // Now, because whoever kills us may do it at any moment from now on.
+  bool watched = true;
+  const auto forked = [&](std::size_t rank, io::Process& process) {
+    // At once: whoever kills us may do it at any moment, and who dies first is told first.
+    if (!process.watch(loop_, [this, rank] { ended(static_cast<int>(rank)); })) watched = false;
     if (host_.guard() == nullptr) return;
-    host_.guard()->watch_session(pid);
-    told_guard_.push_back(pid);
-  });
+    host_.guard()->watch_session(process.pid());
+    told_guard_.push_back(process.pid());
+  };
+  auto started = io::start_processes(specs, {.forked = forked, .give_up = spec_.give_up_start});
+  if (!started && started.error().for_cgroup && spec_.cgroup == CgroupUse::Auto &&
+      spec_.memory_limit == 0) {
+    host_.warn("workers are started without control groups: " + started.error().error.message);
+    for (io::ProcessSpec& process : specs) {
+      process.cgroup = -1;
+      process.join.clear();
+    }
+    for (Worker& worker : workers_) worker.leaf.reset();
+    forget_sessions();
+    started = io::start_processes(specs, {.forked = forked, .give_up = spec_.give_up_start});
+  }
   host_.pump().started();
   if (!started) {
     forget_sessions();
@@ -140,23 +153,22 @@ Result<void> WorkerGroup::start() {
                                                 "): " + started.error().error.message);
   }
   processes_ = std::move(*started);
-  machine_.on_started(io::now());
-  for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
-    if (!processes_[rank].watch(loop_, [this, rank] { ended(static_cast<int>(rank)); })) {
-      kill_all();
-      return fail(ErrorKind::Io,
-                  "cannot watch the workers: no descriptors left. Raise the limit on open files "
-                  "(ulimit -n).");
-    }
-  }
-  return {};
+  machine_.on_started();
+  if (watched) return {};
+  kill_all();
+  return fail(ErrorKind::Io,
+              "cannot watch the workers: no descriptors left. Raise the limit on open files "
+              "(ulimit -n).");
 }
 
-void WorkerGroup::ended(int rank) {
+void WorkerGroup::ended(int rank) { play(hear_end(rank)); }
+
+Effects WorkerGroup::hear_end(int rank) {
   const auto index = static_cast<std::size_t>(rank);
   Worker& worker = workers_[index];
+  if (worker.exit) return {};  // It was seen before it was told.
   worker.exit = processes_[index].exited();
-  if (!worker.exit) return;
+  if (!worker.exit) return {};
   worker.ended_micros = io::utc_micros();
   const bool first = !machine_.first_failure();
   auto effects =
@@ -172,14 +184,30 @@ void WorkerGroup::ended(int rank) {
                                     before_, worker.leaf.get());
   // Told before anything is done about it: the other nodes need not wait for our own stop.
   if (first && machine_.first_failure() && events_.failed) events_.failed(describe(rank, false));
-  play(std::move(effects));
+  return effects;
+}
+
+void WorkerGroup::hear_all_ends(Effects& effects) {
+  for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+    const Effects more = hear_end(static_cast<int>(rank));
+    effects.insert(effects.end(), more.begin(), more.end());
+  }
 }
 
 void WorkerGroup::play(Effects effects) {
   for (std::size_t i = 0; i < effects.size(); ++i) {  // It may grow.
     const Effect effect = effects[i];
-    std::visit(Cases{[this](const SignalAll& order) { signal_all(order.number); },
-                     [this](const KillAll&) { kill_all(); },
+    // Whoever has ended before our signal ended by himself, though we have not been told yet.
+    std::visit(Cases{[this, &effects](const SignalAll& order) {
+                       hear_all_ends(effects);
+                       machine_.on_signalled(order.number);
+                       signal_all(order.number);
+                     },
+                     [this, &effects](const KillAll&) {
+                       hear_all_ends(effects);
+                       machine_.on_signalled(kSigKill);
+                       kill_all();
+                     },
                      [this, &effects](const Look&) {
                        const Effects more = machine_.on_look(count_alive(), io::now());
                        effects.insert(effects.end(), more.begin(), more.end());
@@ -205,6 +233,7 @@ void WorkerGroup::stop(int signal, Duration grace) {
 void WorkerGroup::kill() { play(machine_.kill(io::now())); }
 
 void WorkerGroup::forward(int signal) {
+  if (signal == SIGWINCH) host_.pump().copy_window_size();
   for (const io::Process& process : processes_) {
     // Only the worker itself knows what the signal means; its helpers would die of it.
     if (signal == SIGCONT) {
@@ -225,6 +254,7 @@ std::vector<pid_t> WorkerGroup::our_children() const {
   std::vector<pid_t> ours;
   for (const io::Process& process : processes_) ours.push_back(process.pid());
   if (host_.guard() != nullptr) ours.push_back(host_.guard()->pid());
+  ours.insert(ours.end(), host_.strangers().begin(), host_.strangers().end());
   return ours;
 }
 
@@ -233,6 +263,7 @@ void WorkerGroup::reap_orphans() {
 }
 
 void WorkerGroup::signal_all(int number) {
+  const auto members = alive();
   std::set<pid_t> groups;
   for (const io::Process& process : processes_) {
     groups.insert(process.pid());
@@ -240,7 +271,7 @@ void WorkerGroup::signal_all(int number) {
     // Who is suspended cannot heed.
     process.signal_group(SIGCONT);
   }
-  for (const io::ProcessInfo& process : alive()) {
+  for (const io::ProcessInfo& process : members) {
     if (groups.contains(process.group)) continue;
     io::signal_exactly(process, number);
     io::signal_exactly(process, SIGCONT);
@@ -257,10 +288,12 @@ void WorkerGroup::expect_progress() {
 }
 
 void WorkerGroup::kill_all() {
+  // Looked for first: once a leader is dead, nothing ties those to him who left his session.
+  const auto members = alive();
   for (const Worker& worker : workers_)
     if (worker.leaf) worker.leaf->kill_all();
   for (const io::Process& process : processes_) process.signal_group(SIGKILL);
-  for (const io::ProcessInfo& process : alive()) io::signal_exactly(process, SIGKILL);
+  for (const io::ProcessInfo& process : members) io::signal_exactly(process, SIGKILL);
 }
 
 std::vector<io::ProcessInfo> WorkerGroup::alive() const {
@@ -268,7 +301,19 @@ std::vector<io::ProcessInfo> WorkerGroup::alive() const {
   if (spec_.claim_orphans) roots.reaper = ::getpid();
   for (const io::Process& process : processes_) roots.leaders.insert(process.pid());
   if (host_.guard() != nullptr) roots.spared.insert(host_.guard()->pid());
-  return io::belonging_to(io::list_processes(), roots);
+  roots.spared.insert(host_.strangers().begin(), host_.strangers().end());
+  auto found = io::belonging_to(io::list_processes(), roots);
+  // Who has left his session and lost his parent is still in his group.
+  for (const Worker& worker : workers_) {
+    if (!worker.leaf) continue;
+    for (const pid_t pid : worker.leaf->members()) {
+      const bool known = std::any_of(found.begin(), found.end(),
+                                     [&](const io::ProcessInfo& one) { return one.pid == pid; });
+      const auto member = known ? std::nullopt : io::find_process(pid);
+      if (member && member->state != 'Z') found.push_back(*member);
+    }
+  }
+  return found;
 }
 
 int WorkerGroup::count_alive() {
@@ -298,8 +343,15 @@ void WorkerGroup::finish() {
                           .wait_channel = io::wait_channel(process.pid)});
   reap_orphans();
   forget_sessions();
-  for (io::Process& process : processes_)
-    if (process.exited()) process.reap();
+  for (io::Process& process : processes_) {
+    // Where /proc tells us nothing somebody may be left; the leader still keeps the group ours.
+    process.signal_group(SIGKILL);
+    if (process.exited()) {
+      process.reap();
+    } else {
+      process.abandon();
+    }
+  }
   host_.pump().drain(io::now() + kDrainLimit,
                      [&loop = loop_, token = alive_token_](const std::vector<int>& still_open) {
                        loop.post([token, still_open] {
@@ -310,8 +362,8 @@ void WorkerGroup::finish() {
 
 void WorkerGroup::report(const std::vector<int>& still_open) {
   if (!still_open.empty())
-    warn(spec_, "the output of local rank " + in_ranges(still_open) +
-                    " is still held open by somebody; what comes now is not read");
+    host_.warn("the output of local rank " + in_ranges(still_open) +
+               " is still held open by somebody; what comes now is not read");
   WorkersResult result;
   result.succeeded = machine_.succeeded() && survivors_.empty();
   result.survivors = survivors_;

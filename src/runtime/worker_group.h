@@ -70,6 +70,8 @@ class WorkerGroup {
   Result<void> make_leaves();
   io::ProcessSpec process_spec(int rank, const WorkerStreams& streams);
   void ended(int rank);
+  core::supervision::Effects hear_end(int rank);
+  void hear_all_ends(core::supervision::Effects& effects);
   void play(core::supervision::Effects effects);
   void arm();
   void forget_sessions();

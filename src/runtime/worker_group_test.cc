@@ -174,7 +174,7 @@ TEST_F(WorkerGroupTest, PutsTheRankIntoArguments) {
   for (WorkerCommand& command : spec.commands)
     command.argv = {"/bin/echo", "--rank=${local_rank}", "$rank", "$$1", "${unknown}"};
   run(spec);
-  EXPECT_EQ(text("1.out"), "--rank=1 101 $1 ${unknown}\n");
+  EXPECT_EQ(text("1.out"), "--rank=1 $rank $1 ${unknown}\n");
 }
 
 TEST_F(WorkerGroupTest, SendsAForwardedSignalOnceAndGoesOn) {

@@ -5,25 +5,30 @@
 #include <string>
 #include <utility>
 
+#include "io/process.h"
+#include "io/process_table.h"
 #include "runtime/log.h"
 
 namespace regroup::runtime {
 
-void warn(const WorkersSpec& spec, const std::string& line) {
-  if (spec.warn) {
-    spec.warn(line);
-  } else {
-    log_warning(line);
-  }
+void WorkerHost::warn(const std::string& line) {
+  if (warn_) return warn_(line);
+  if (pump_) return pump_->print("regroup: " + line);
+  log_warning(line);
 }
 
 Result<std::unique_ptr<WorkerHost>> WorkerHost::open(const WorkersSpec& spec) {
   auto host = std::make_unique<WorkerHost>();
+  WorkerHost* const self = host.get();
+  host->warn_ = spec.warn;
+  host->strangers_ = io::children();
+  if (!io::find_process(::getpid()))
+    host->warn("/proc cannot be read here: processes that workers leave behind are not seen");
   if (auto opened = host->open_cgroups(spec); !opened) return tl::unexpected(opened.error());
   if (auto guard = io::Guard::start()) {
     host->guard_ = std::move(*guard);
   } else {
-    warn(spec, guard.error().message);
+    host->warn(guard.error().message);
   }
   if (host->guard_ && host->cgroups_)
     for (const std::string& directory : host->cgroups_->directories())
@@ -33,7 +38,7 @@ Result<std::unique_ptr<WorkerHost>> WorkerHost::open(const WorkersSpec& spec) {
                               .err_filters = spec.err_filters,
                               .max_bytes = spec.log_max_bytes,
                               .keep = spec.log_keep,
-                              .warn = spec.warn ? spec.warn : log_warning});
+                              .warn = [self](const std::string& line) { self->warn(line); }});
   if (!pump) return tl::unexpected(pump.error());
   host->pump_ = std::move(*pump);
   return host;
@@ -42,8 +47,9 @@ Result<std::unique_ptr<WorkerHost>> WorkerHost::open(const WorkersSpec& spec) {
 Result<void> WorkerHost::open_cgroups(const WorkersSpec& spec) {
   if (spec.cgroup == CgroupUse::Off) {
     if (spec.memory_limit == 0) return {};
-    return fail(ErrorKind::InvalidArgument,
-                "a memory limit needs control groups, and they are switched off");
+    return fail(
+        ErrorKind::InvalidArgument,
+        "a memory limit (--memory-limit) needs control groups, and --cgroup=off switches them off");
   }
   auto opened = io::CgroupTree::open(std::to_string(::getpid()));
   std::string trouble;

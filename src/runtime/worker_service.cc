@@ -9,6 +9,8 @@
 
 #include "io/clock.h"
 #include "io/loop.h"
+#include "io/process.h"
+#include "io/signals.h"
 #include "runtime/limits.h"
 #include "runtime/worker_group.h"
 #include "runtime/worker_host.h"
@@ -29,17 +31,24 @@ std::string started_text(std::size_t count, Duration took) {
 Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
   const Instant begun = io::now();
   options.spec.claim_orphans = true;
+  options.spec.give_up_start = [&signals = options.signals.handle] {
+    return io::is_pending(signals);
+  };
+  io::raise_open_files();
   if (auto claimed = io::become_subreaper(); !claimed) return tl::unexpected(claimed.error());
   auto loop = io::Loop::open();
   if (!loop) return tl::unexpected(loop.error());
 
   // Before any thread: signals are blocked in those that come later, and the guard is small.
+  std::unique_ptr<WorkerHost> host;
   std::unique_ptr<WorkerGroup> group;
   std::optional<WorkersResult> result;
   int ended_by = 0;
-  std::unique_ptr<WorkerHost> host;
   const auto tell = [&](const std::string& line) { host->pump().print("regroup: " + line); };
   const auto handled = [&](const io::SignalEvent& event) {
+    if (group->over()) return;  // Nothing is left to be stopped.
+    // A terminal that is closed tells it twice: its shell does, and the kernel.
+    if (event.number == SIGHUP && ended_by == SIGHUP) return;
     if (ended_by == 0) {
       ended_by = event.number;
       tell(describe_signal(event) + ": stopping the workers; once more kills them at once");
@@ -59,7 +68,10 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
   if (!opened) return tl::unexpected(opened.error());
   host = std::move(*opened);
   auto routes = options.logs->routes(options.spec.attempt);
-  if (!routes) return tl::unexpected(routes.error());
+  if (!routes) {
+    options.logs->never_started();
+    return tl::unexpected(routes.error());
+  }
 
   group =
       std::make_unique<WorkerGroup>(**loop, *host, options.spec, *routes,
@@ -68,13 +80,19 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
                                                   (*loop)->stop();
                                                 }});
   if (auto started = group->start(); !started) {
-    options.logs->over(true);  // Nothing ran, so there is nothing to keep.
+    options.logs->never_started();
     return tl::unexpected(started.error());
   }
   if (options.verbose) tell(started_text(group->pids().size(), io::now() - begun));
   (*loop)->run();
-  host->pump().flush_console(kConsolePatience);
   options.logs->over(result->succeeded);
+  // Through the pump, which does not wait for a console that does not read.
+  if (options.report)
+    if (std::string text = options.report(*result); !text.empty()) {
+      if (text.back() == '\n') text.pop_back();
+      host->pump().print(text);
+    }
+  host->pump().flush_console(kConsolePatience);
   return WorkerServiceResult{.workers = std::move(*result), .signal = ended_by};
 }
 

@@ -3,6 +3,7 @@
 // between the lines of the workers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,8 @@ struct WorkerServiceOptions {
   std::shared_ptr<LogsSpecs> logs;
   SignalChoice signals;
   bool verbose = false;  // Also says how soon the workers ran.
+  // What to print at the end; empty: nothing.
+  std::function<std::string(const WorkersResult&)> report = {};
 };
 
 struct WorkerServiceResult {

@@ -44,6 +44,7 @@ std::string describe_signal(const io::SignalEvent& event) {
     if (sender) text += " (" + sender->name + ")";
     return text;
   }
+  if (!event.by_kernel) return text + " from outside of this container";
   if (event.number == SIGINT) return text + " (Ctrl-C)";
   if (event.number == SIGQUIT) return text + " (Ctrl-\\)";
   if (event.number == SIGHUP) return text + " (terminal closed; nohup, tmux or setsid outlive it)";

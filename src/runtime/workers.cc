@@ -1,6 +1,8 @@
 // The workers of a program that embeds regroup: a group on a loop with a thread of its own.
 #include "regroup/workers.h"
 
+#include <signal.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <future>
@@ -8,7 +10,11 @@
 #include <thread>
 #include <utility>
 
+#include "io/clock.h"
 #include "io/loop.h"
+#include "io/process.h"
+#include "io/signals.h"
+#include "runtime/console_thread.h"
 #include "runtime/worker_group.h"
 #include "runtime/worker_host.h"
 
@@ -31,7 +37,12 @@ class LocalWorkers final : public Workers {
     auto loop = io::Loop::open();
     if (!loop) return tl::unexpected(loop.error());
     loop_ = std::move(*loop);
-    if (spec.claim_orphans)
+    if (io::is_ignored(SIGCHLD))
+      return fail(ErrorKind::Refused,
+                  "this program ignores SIGCHLD, so nobody learns how its children ended. Set it "
+                  "to SIG_DFL");
+    claims_orphans_ = spec.claim_orphans;
+    if (claims_orphans_)
       if (auto claimed = io::become_subreaper(); !claimed) return claimed;
     auto host = runtime::WorkerHost::open(spec);
     if (!host) return tl::unexpected(host.error());
@@ -44,18 +55,22 @@ class LocalWorkers final : public Workers {
         runtime::GroupEvents{.over = [this](WorkersResult result) { over(std::move(result)); }});
     // The workers die with the thread that starts them, so it is the one that lives as long.
     std::promise<Result<void>> started;
-    thread_ = std::thread([this, &started] {
+    auto thread = runtime::start_quiet_thread([this, &started] {
       auto begun = group_->start();
       const bool running = begun.has_value();
       if (running) pids_ = group_->pids();
       started.set_value(std::move(begun));
+      if (running && claims_orphans_) reap_now_and_then();
       if (running) loop_->run();
+      reaping_.reset();
       group_.reset();
     });
+    if (!thread) return tl::unexpected(thread.error());
+    thread_ = std::move(*thread);
     auto begun = started.get_future().get();
     if (!begun) {
       thread_.join();
-      logs_->over(true);
+      logs_->never_started();
     }
     return begun;
   }
@@ -65,7 +80,8 @@ class LocalWorkers final : public Workers {
   std::optional<WorkersResult> wait(std::optional<Duration> limit) override {
     std::unique_lock lock(mutex_);
     const auto is_over = [this] { return result_.has_value(); };
-    if (!limit) {
+    constexpr Duration kForEver = 24h * 365;
+    if (!limit || *limit > kForEver) {
       over_.wait(lock, is_over);
     } else if (!over_.wait_for(lock, *limit, is_over)) {
       return std::nullopt;
@@ -84,6 +100,15 @@ class LocalWorkers final : public Workers {
   }
 
  private:
+  // SIGCHLD is the program's own affair.
+  void reap_now_and_then() {
+    reaping_.emplace(*loop_);
+    reaping_->set(io::deadline_after(1s), [this] {
+      group_->on_child();
+      reap_now_and_then();
+    });
+  }
+
   void over(WorkersResult result) {
     logs_->over(result.succeeded);
     const std::lock_guard lock(mutex_);
@@ -96,6 +121,8 @@ class LocalWorkers final : public Workers {
   std::unique_ptr<WorkerGroup> group_;
   std::shared_ptr<LogsSpecs> logs_;
   std::map<int, int> pids_;
+  bool claims_orphans_ = false;
+  std::optional<io::Timer> reaping_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable over_;

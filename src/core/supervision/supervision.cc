@@ -25,7 +25,7 @@ Supervision::Supervision(const Settings& settings) : settings_(settings) {
   workers_.resize(static_cast<std::size_t>(settings.workers));
 }
 
-void Supervision::on_started(Instant) {
+void Supervision::on_started() {
   CHECK(phase_ == Phase::Starting);
   phase_ = Phase::Running;
   running_ = settings_.workers;
@@ -38,7 +38,8 @@ Effects Supervision::on_exit(int worker, const Exit& exit, Instant now) {
   outcome.at = now;
   outcome.order = ended_++;
   --running_;
-  if (outcome.signalled != 0 && !is_crash(exit.signal)) {
+  const bool crashed = is_crash(exit.signal) && exit.signal != outcome.signalled;
+  if (outcome.signalled != 0 && !crashed) {
     outcome.end = End::Stopped;
   } else {
     outcome.end = exit.clean() ? End::Succeeded : End::Failed;
@@ -57,8 +58,9 @@ Effects Supervision::on_exit(int worker, const Exit& exit, Instant now) {
 Effects Supervision::on_look(int alive, Instant now) {
   left_ = alive;
   next_look_.reset();
-  if (phase_ == Phase::Over || phase_ == Phase::Starting || running_ > 0) return {};
-  if (alive == 0) return finish();
+  if (phase_ == Phase::Over || phase_ == Phase::Starting) return {};
+  if (running_ > 0 && phase_ != Phase::Killing) return {};  // Their ends will be told.
+  if (running_ == 0 && alive == 0) return finish();
   look_pause_ = std::clamp(look_pause_ * 2, kFirstPause, kLongestPause);
   next_look_ = now + look_pause_;
   if (phase_ == Phase::Running) return begin_stop(settings_.stop_signal, settings_.grace, now);
@@ -85,7 +87,6 @@ Effects Supervision::stop(int number, Duration grace, Instant now) {
     case Phase::Stopping:
       if (grace <= Duration{}) return begin_kill(now);
       deadline_ = std::min(*deadline_, now + grace);
-      signalled(number);
       return {SignalAll{number}};
     case Phase::Starting:
     case Phase::Killing:
@@ -104,18 +105,14 @@ Effects Supervision::begin_stop(int number, Duration grace, Instant now) {
   if (grace <= Duration{}) return begin_kill(now);
   phase_ = Phase::Stopping;
   deadline_ = now + grace;
-  signalled(number);
   return {SignalAll{number}};
 }
 
 Effects Supervision::begin_kill(Instant now) {
   phase_ = Phase::Killing;
   deadline_ = now + settings_.kill_wait;
-  signalled(kSigKill);
   look_pause_ = {};
-  Effects effects{KillAll{}};
-  if (running_ == 0) effects.emplace_back(Look{});
-  return effects;
+  return {KillAll{}, Look{}};
 }
 
 Effects Supervision::finish() {
@@ -127,7 +124,7 @@ Effects Supervision::finish() {
   return {GroupOver{}};
 }
 
-void Supervision::signalled(int number) {
+void Supervision::on_signalled(int number) {
   for (WorkerOutcome& worker : workers_)
     if (worker.end == End::None) worker.signalled = number;
 }

@@ -79,9 +79,12 @@ class Supervision {
   explicit Supervision(const Settings& settings);
 
   // All of them run. (If one cannot be started, its host starts none, and needs no machine.)
-  void on_started(Instant now);
+  void on_started();
   // In the order in which the kernel told.
   Effects on_exit(int worker, const Exit& exit, Instant now);
+  // SignalAll or KillAll is about to be done. Whoever has ended by now ended by himself: tell of
+  // him first.
+  void on_signalled(int number);
   // So many processes of ours are alive, workers included. Asked for by Look; may come any time.
   Effects on_look(int alive, Instant now);
   // next_deadline() has come.
@@ -108,7 +111,6 @@ class Supervision {
   Effects begin_stop(int number, Duration grace, Instant now);
   Effects begin_kill(Instant now);
   Effects finish();
-  void signalled(int number);
 
   Settings settings_;
   Phase phase_ = Phase::Starting;

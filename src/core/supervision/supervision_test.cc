@@ -13,8 +13,17 @@ Instant at(Duration since) { return Instant{since}; }
 
 Supervision running(int workers, Duration grace = 30s, Duration kill_wait = 10s) {
   Supervision group({.workers = workers, .grace = grace, .kill_wait = kill_wait});
-  group.on_started(at(0s));
+  group.on_started();
   return group;
+}
+
+// Plays the orders as a host does: whoever still runs hears the signal.
+Effects obeyed(Supervision& group, Effects effects) {
+  for (const Effect& effect : effects) {
+    if (const auto* order = std::get_if<SignalAll>(&effect)) group.on_signalled(order->number);
+    if (std::holds_alternative<KillAll>(effect)) group.on_signalled(kSigKill);
+  }
+  return effects;
 }
 
 constexpr Exit kGood{};
@@ -35,7 +44,8 @@ TEST(Supervision, IsOverWhenAllHaveSucceededAndNothingIsLeft) {
 
 TEST(Supervision, StopsTheOthersAtTheFirstFailure) {
   Supervision group = running(3);
-  EXPECT_THAT(group.on_exit(1, kSegfault, at(1s)), ElementsAre(Effect(SignalAll{15})));
+  EXPECT_THAT(obeyed(group, group.on_exit(1, kSegfault, at(1s))),
+              ElementsAre(Effect(SignalAll{15})));
   EXPECT_EQ(group.phase(), Phase::Stopping);
   EXPECT_EQ(group.next_deadline(), at(31s));
   EXPECT_THAT(group.on_exit(0, kByTerm, at(2s)), IsEmpty());
@@ -52,7 +62,7 @@ TEST(Supervision, StopsTheOthersAtTheFirstFailure) {
 
 TEST(Supervision, NamesTheFirstByTheOrderOfTheKernelsWord) {
   Supervision group = running(2);
-  group.on_exit(1, {.code = 3}, at(1s));
+  obeyed(group, group.on_exit(1, {.code = 3}, at(1s)));
   group.on_exit(0, kSegfault, at(1s));  // The same instant: it was told second.
   EXPECT_EQ(group.first_failure(), 1);
   EXPECT_EQ(group.workers()[0].end,
@@ -61,18 +71,48 @@ TEST(Supervision, NamesTheFirstByTheOrderOfTheKernelsWord) {
 
 TEST(Supervision, KillsWhoDoesNotHeed) {
   Supervision group = running(2);
-  group.on_exit(0, {.code = 1}, at(0s));
+  obeyed(group, group.on_exit(0, {.code = 1}, at(0s)));
   EXPECT_THAT(group.on_deadline(at(29s)), IsEmpty());
-  EXPECT_THAT(group.on_deadline(at(30s)), ElementsAre(Effect(KillAll{})));
+  EXPECT_THAT(obeyed(group, group.on_deadline(at(30s))),
+              ElementsAre(Effect(KillAll{}), Effect(Look{})));
   EXPECT_EQ(group.waiting_for(at(30s)), "1 of 2 workers still run (1), killed; given up in 10 s");
   EXPECT_THAT(group.on_exit(1, kByKill, at(30s)), ElementsAre(Effect(Look{})));
   EXPECT_THAT(group.on_look(0, at(30s)), ElementsAre(Effect(GroupOver{})));
   EXPECT_EQ(group.workers()[1].signalled, kSigKill);
 }
 
+TEST(Supervision, KillsAgainWhileOneLeaderCannotDie) {
+  Supervision group = running(2);
+  obeyed(group, group.kill(at(0s)));
+  EXPECT_THAT(group.on_look(3, at(0s)),
+              ElementsAre(Effect(KillAll{})));  // Two were born meanwhile.
+  EXPECT_LT(*group.next_deadline(), at(1s));
+  group.on_exit(0, kByKill, at(0s));
+  EXPECT_THAT(group.on_look(1, at(1s)), ElementsAre(Effect(KillAll{})));
+  EXPECT_THAT(group.on_deadline(at(10s)), ElementsAre(Effect(GroupOver{})));
+  EXPECT_EQ(group.workers()[1].end, End::Survived);
+}
+
+TEST(Supervision, WhoDiesOfTheSignalThatWeSentDidNotCrash) {
+  Supervision group = running(1);
+  obeyed(group, group.stop(6, 5s, at(0s)));
+  group.on_exit(0, {.signal = 6}, at(1s));
+  EXPECT_EQ(group.workers()[0].end, End::Stopped);
+}
+
+TEST(Supervision, WhoEndedBeforeTheSignalEndedByHimself) {
+  Supervision group = running(3);
+  const Effects orders = group.on_exit(1, {.code = 3}, at(1s));
+  group.on_exit(0, {.code = 3}, at(1s));  // Seen when the host was about to signal.
+  obeyed(group, orders);
+  group.on_exit(2, kByTerm, at(2s));
+  EXPECT_EQ(group.workers()[0].end, End::Failed);
+  EXPECT_EQ(group.workers()[2].end, End::Stopped);
+}
+
 TEST(Supervision, GivesUpOnWhoCannotBeKilled) {
   Supervision group = running(1);
-  group.kill(at(0s));
+  obeyed(group, group.kill(at(0s)));
   EXPECT_EQ(group.next_deadline(), at(10s));
   EXPECT_THAT(group.on_deadline(at(10s)), ElementsAre(Effect(GroupOver{})));
   EXPECT_EQ(group.workers()[0].end, End::Survived);
@@ -84,7 +124,7 @@ TEST(Supervision, GivesUpOnWhoCannotBeKilled) {
 TEST(Supervision, StopsWhatTheWorkersLeftBehind) {
   Supervision group = running(1);
   EXPECT_THAT(group.on_exit(0, kGood, at(1s)), ElementsAre(Effect(Look{})));
-  EXPECT_THAT(group.on_look(2, at(1s)), ElementsAre(Effect(SignalAll{15})));
+  EXPECT_THAT(obeyed(group, group.on_look(2, at(1s))), ElementsAre(Effect(SignalAll{15})));
   EXPECT_EQ(group.waiting_for(at(1s)), "2 processes that the workers left behind, killed in 30 s");
   const auto soon = group.next_deadline();
   ASSERT_TRUE(soon);
@@ -116,12 +156,13 @@ TEST(Supervision, LooksLessOftenTheLongerItTakes) {
 
 TEST(Supervision, ObeysAnOrder) {
   Supervision group = running(2);
-  EXPECT_THAT(group.stop(2, 5s, at(1s)), ElementsAre(Effect(SignalAll{2})));
+  EXPECT_THAT(obeyed(group, group.stop(2, 5s, at(1s))), ElementsAre(Effect(SignalAll{2})));
   EXPECT_EQ(group.next_deadline(), at(6s));
   group.on_exit(0, kGood, at(2s));
   EXPECT_EQ(group.workers()[0].end, End::Stopped);  // It said goodbye nicely, but we had asked.
-  EXPECT_THAT(group.kill(at(3s)), ElementsAre(Effect(KillAll{})));  // A second Ctrl-C.
-  EXPECT_THAT(group.kill(at(3s)), IsEmpty());
+  EXPECT_THAT(obeyed(group, group.kill(at(3s))),    // A second Ctrl-C.
+              ElementsAre(Effect(KillAll{}), Effect(Look{})));
+  EXPECT_THAT(obeyed(group, group.kill(at(3s))), IsEmpty());
   group.on_exit(1, kByKill, at(3s));
   group.on_look(0, at(3s));
   EXPECT_EQ(group.phase(), Phase::Over);
@@ -130,8 +171,8 @@ TEST(Supervision, ObeysAnOrder) {
 
 TEST(Supervision, AnOrderDuringAStopCanOnlyShortenIt) {
   Supervision group = running(2);
-  group.on_exit(0, {.code = 1}, at(0s));
-  EXPECT_THAT(group.stop(15, 60s, at(1s)), ElementsAre(Effect(SignalAll{15})));
+  obeyed(group, group.on_exit(0, {.code = 1}, at(0s)));
+  EXPECT_THAT(obeyed(group, group.stop(15, 60s, at(1s))), ElementsAre(Effect(SignalAll{15})));
   EXPECT_EQ(group.next_deadline(), at(30s));
   group.stop(15, 5s, at(1s));
   EXPECT_EQ(group.next_deadline(), at(6s));
@@ -139,13 +180,14 @@ TEST(Supervision, AnOrderDuringAStopCanOnlyShortenIt) {
 
 TEST(Supervision, NoGraceIsAKill) {
   Supervision group = running(2, 0s);
-  EXPECT_THAT(group.on_exit(0, {.code = 1}, at(0s)), ElementsAre(Effect(KillAll{})));
+  EXPECT_THAT(group.on_exit(0, {.code = 1}, at(0s)),
+              ElementsAre(Effect(KillAll{}), Effect(Look{})));
 }
 
 TEST(Supervision, SaysWhatItWaitsFor) {
   Supervision group({.workers = 8});
   EXPECT_EQ(group.waiting_for(at(0s)), "the workers have not been started");
-  group.on_started(at(0s));
+  group.on_started();
   group.on_exit(0, kGood, at(0s));
   EXPECT_EQ(group.waiting_for(at(0s)), "7 of 8 workers still run (1-7)");
   group.stop(15, 12s, at(0s));

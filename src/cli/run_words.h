@@ -1,0 +1,49 @@
+// The words after `regroup run` or `regroup spawn`, told apart: options, the script or command, and
+// what is its own.
+//
+// As torchrun's: dashes or underscores, `--name value` and `--name=value`, grouped letters (-mr3),
+// unambiguous abbreviations. Unlike torchrun's, nothing behind the script is ever looked at.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "regroup/result.h"
+
+namespace regroup::cli {
+
+// What an option is called, and how it is described.
+struct RunOption {
+  std::string name;  // With dashes, without those in front: "rdzv-id".
+  char letter = 0;
+  bool takes_value = true;
+  bool of_torchrun = false;  // What torchrun would complete to it, we complete to it, too.
+  bool is_last = false;      // --help: what follows does not count.
+  std::string value_name = {};
+  std::vector<std::string> choices = {};
+  std::string help = {};
+};
+
+struct GivenOption {
+  std::string name;   // In full.
+  std::string value;  // Empty for those that take none.
+  friend bool operator==(const GivenOption&, const GivenOption&) = default;
+};
+
+struct RunWords {
+  std::vector<GivenOption> options;  // In the order of typing.
+  std::optional<std::string> script;
+  std::vector<std::string> arguments;
+};
+
+// A word that cannot be is an InvalidArgument that says why, and what may have been meant.
+Result<RunWords> split_run_words(const std::vector<std::string>& words,
+                                 const std::vector<RunOption>& known);
+
+// As Python's int() takes it: " 4", "+4", "1_000".
+std::optional<std::int64_t> python_int(std::string_view text);
+
+}  // namespace regroup::cli
