@@ -8,7 +8,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REGROUP = os.environ["REGROUP_BIN"]
-COMMANDS = [["spawn"], ["store"], ["store", "ping"], ["store", "get"], ["store", "set"], ["store", "keys"],
+COMMANDS = [["run"], ["spawn"], ["store"], ["store", "ping"], ["store", "get"], ["store", "set"], ["store", "keys"],
             ["rendezvous", "join"], ["rendezvous", "show"], ["rendezvous", "close"]]
 
 

@@ -12,6 +12,8 @@
 
 #include "base/nearest.h"
 #include "cli/cli.h"
+#include "cli/run_command.h"
+#include "cli/run_flags.h"
 #include "cli/run_words.h"
 #include "cli/torchrun_flags.h"
 
@@ -80,6 +82,10 @@ int run(int argc, char** argv) {
   add_store_command(app, exit_code);
   add_rendezvous_command(app, exit_code);
   std::vector<std::string> words(argv + 1, argv + argc);
+  // Not for the library: half of the words are the script's.
+  if (!words.empty() && words.front() == "run") return run_run({words.begin() + 1, words.end()});
+  RunFlags for_the_list;
+  describe_run(app, for_the_list);
   std::vector<std::string> command_line;  // Of a worker: not for the library to look at.
   const CLI::App* spawn = add_spawn_command(app, command_line, exit_code);
   if (!words.empty() && words.front() == spawn->get_name()) {

@@ -1,7 +1,9 @@
 #include "cli/failure_report.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
+#include <iostream>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -157,6 +159,15 @@ std::string failure_report(const WorkersResult& result) {
 
 int exit_code_of(const ProcessFailure& cause) {
   return cause.exit_code < 0 ? 128 - cause.exit_code : cause.exit_code;
+}
+
+void pass_on_error_file(const ProcessFailure& cause) {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr || *path == 0 || !cause.error) return;
+  ErrorFile file = *cause.error;
+  file.error_code = cause.exit_code;
+  if (auto written = write_error_file(path, file); !written)
+    std::cerr << "regroup: " << written.error().message << "\n";
 }
 
 }  // namespace regroup::cli

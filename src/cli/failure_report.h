@@ -13,4 +13,9 @@ std::string failure_report(const WorkersResult& result);
 // As a shell tells it: the cause's own exit code, 128 + n if it was killed by signal n.
 int exit_code_of(const ProcessFailure& cause);
 
+// A launcher that was started as somebody's worker tells him: the cause's error file goes to our
+// own TORCHELASTIC_ERROR_FILE, with the exit code, as torchrun does. Nothing if the cause wrote
+// none.
+void pass_on_error_file(const ProcessFailure& cause);
+
 }  // namespace regroup::cli

@@ -12,12 +12,11 @@
 
 #include "cli/cli.h"
 #include "cli/failure_report.h"
+#include "cli/our_environment.h"
 #include "cli/torchrun_flags.h"
 #include "cli/worker_flags.h"
 #include "regroup/workers.h"
 #include "runtime/worker_service.h"
-
-extern char** environ;
 
 namespace regroup::cli {
 namespace {
@@ -33,17 +32,6 @@ struct Flags {
 int report(int exit_code, const std::string& message) {
   std::cerr << "regroup: " << message << "\n";
   return exit_code;
-}
-
-std::map<std::string, std::string> our_environment() {
-  std::map<std::string, std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::size_t equals = text.find('=', 1);
-    if (equals == std::string_view::npos) continue;
-    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return environment;
 }
 
 WorkersSpec spec_of(const Flags& flags, const std::vector<std::string>& command) {
@@ -90,6 +78,7 @@ int spawn(const Flags& flags, const std::vector<std::string>& command) {
 
   const auto result = runtime::run_workers(std::move(options));
   if (!result) return report(kBadStart, result.error().message);
+  if (result->workers.cause) pass_on_error_file(*result->workers.cause);
   if (!result->workers.survivors.empty()) return kLeftBehind;
   if (result->signal != 0) return 128 + result->signal;
   if (result->workers.cause) return exit_code_of(*result->workers.cause);

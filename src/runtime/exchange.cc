@@ -1,11 +1,14 @@
 #include "runtime/exchange.h"
 
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/instant.h"
+#include "io/clock.h"
 #include "regroup/store_helpers.h"
 #include "wire/rank_messages.h"
 
@@ -14,6 +17,24 @@ namespace {
 
 using core::rendezvous::AssignedRanks;
 using core::rendezvous::RoleInfo;
+
+constexpr std::string_view kExit = "torchelastic/agent/terminal_state";
+// So long an end of the wait goes unnoticed.
+constexpr Duration kSlice = 250ms;
+
+std::string exit_key(std::string_view rest) { return std::string(kExit).append(rest); }
+
+// Until the keys are there, the store's time is over, or there is no use in waiting any more.
+Result<void> wait_while(Store& store, const Store::Keys& keys, const std::function<bool()>& go_on) {
+  if (!go_on) return store.wait(keys);
+  const Instant until = io::deadline_after(store.timeout());
+  for (;;) {
+    auto come = store.wait(keys, kSlice);
+    if (come || come.error().kind != ErrorKind::Timeout || io::now() >= until) return come;
+    if (!go_on())
+      return fail(ErrorKind::Cancelled, "the ranks of this round are not waited for any longer");
+  }
+}
 
 std::string role_info_key(std::int64_t rank) {
   return "torchelastic/role_info/" + std::to_string(rank);
@@ -24,9 +45,11 @@ std::string assigned_ranks_key(std::int64_t rank) {
 }
 
 // Rank 0's part.
-Result<void> assign_for_all(Store& store, std::int64_t world_size) {
+Result<void> assign_for_all(Store& store, std::int64_t world_size,
+                            const std::function<bool()>& go_on) {
   Store::Keys keys;
   for (std::int64_t rank = 0; rank < world_size; ++rank) keys.push_back(role_info_key(rank));
+  if (auto there = wait_while(store, keys, go_on); !there) return there;
   const auto texts = store.multi_get(keys);
   if (!texts) return tl::unexpected(texts.error());
   std::vector<RoleInfo> nodes;
@@ -49,7 +72,8 @@ bool nodes_are_identical() {
   return identical != nullptr && std::string_view(identical) == "1";
 }
 
-Result<AssignedRanks> exchange_ranks(Store& store, std::int64_t world_size, const RoleInfo& mine) {
+Result<AssignedRanks> exchange_ranks(Store& store, std::int64_t world_size, const RoleInfo& mine,
+                                     const std::function<bool()>& go_on) {
   if (nodes_are_identical()) {
     const std::int64_t base = mine.rank * mine.local_world_size;
     const std::int64_t world = world_size * mine.local_world_size;
@@ -61,15 +85,27 @@ Result<AssignedRanks> exchange_ranks(Store& store, std::int64_t world_size, cons
   if (auto told = store.set(role_info_key(mine.rank), wire::encode_role_info(mine)); !told)
     return tl::unexpected(told.error());
   if (mine.rank == 0) {
-    if (auto done = assign_for_all(store, world_size); !done) return tl::unexpected(done.error());
+    if (auto done = assign_for_all(store, world_size, go_on); !done)
+      return tl::unexpected(done.error());
   }
+  if (auto there = wait_while(store, {assigned_ranks_key(mine.rank)}, go_on); !there)
+    return tl::unexpected(there.error());
   const auto text = store.get(assigned_ranks_key(mine.rank));
   if (!text) return tl::unexpected(text.error());
   return wire::decode_assigned_ranks(*text);
 }
 
 Result<void> exit_barrier(Store& store, std::int64_t world_size, Duration limit) {
-  return barrier(store, "torchelastic/agent/terminal_state", world_size, {.limit = limit});
+  return barrier(store, std::string(kExit), world_size, {.limit = limit});
 }
+
+Result<void> arrive_at_exit(Store& store, std::int64_t world_size) {
+  const auto come = store.add(exit_key("/num_members"), 1);
+  if (!come) return tl::unexpected(come.error());
+  if (*come < world_size) return {};
+  return store.set(exit_key("/last_member"), "<val_ignored>");
+}
+
+Result<bool> is_exit_complete(Store& store) { return store.check({exit_key("/last_member")}); }
 
 }  // namespace regroup::runtime

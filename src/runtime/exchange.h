@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "core/rendezvous/assign_ranks.h"
 #include "regroup/result.h"
@@ -17,11 +18,17 @@ bool nodes_are_identical();
 
 // Every member of the round calls it, with `mine.rank` its own rank; rank 0 works the ranks out for
 // all. If all nodes are identical nothing is exchanged: they run as many workers, of one role.
+// `go_on` is asked now and then while others are waited for; false ends it with Cancelled.
 Result<core::rendezvous::AssignedRanks> exchange_ranks(Store& store, std::int64_t world_size,
-                                                       const core::rendezvous::RoleInfo& mine);
+                                                       const core::rendezvous::RoleInfo& mine,
+                                                       const std::function<bool()>& go_on = {});
 
 // Returns when all members of the round have come. It counts arrivals: a node that comes twice
 // stands for another that has not come.
 Result<void> exit_barrier(Store& store, std::int64_t world_size, Duration limit = 300s);
+
+// The same in two steps, for who must not block for so long: once, then as often as one likes.
+Result<void> arrive_at_exit(Store& store, std::int64_t world_size);
+Result<bool> is_exit_complete(Store& store);
 
 }  // namespace regroup::runtime

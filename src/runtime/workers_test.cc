@@ -118,9 +118,9 @@ TEST_F(WorkersTest, HavePidsByLocalRank) {
 
 TEST_F(WorkersTest, AStopSendsItsSignalAndWaits) {
   const auto workers =
-      start({"trap 'kill $!; exit 0' INT; sleep 1000 & echo ready > $HERE/ready; wait"});
+      start({"trap 'kill $!; exit 0' USR1; sleep 1000 & echo ready > $HERE/ready; wait"});
   ASSERT_TRUE(wrote("ready", "ready\n"));
-  workers->stop(SIGINT, io::kGenerous);
+  workers->stop(SIGUSR1, io::kGenerous);
   const auto result = result_of(*workers);
   EXPECT_THAT(result.exit_codes, ElementsAre(0));
   EXPECT_FALSE(result.cause);

@@ -1,0 +1,106 @@
+// One node's agent: meets the other nodes of a run, starts this node's workers, restarts them when
+// they fail or when the members change, and says how it all ended.
+//
+//   regroup::AgentOptions options;
+//   options.spec = {.local_world_size = 8, .command = {"python", "-u", "train.py"}, .max_restarts =
+//   3}; options.rendezvous = {.backend = "c10d", .endpoint = "node-1:29400", .run_id = "job-17",
+//   ...}; auto result = regroup::run_agent(std::move(options));   // Until this node's part is
+//   over.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "regroup/logs.h"
+#include "regroup/rendezvous.h"
+#include "regroup/result.h"
+#include "regroup/time.h"
+#include "regroup/workers.h"
+
+namespace regroup {
+
+enum class WorkerState { Unknown, Init, Healthy, Unhealthy, Stopped, Succeeded, Failed };
+
+// What this node runs.
+struct WorkerSpec {
+  std::string role = "default";
+  int local_world_size = 1;
+  std::vector<std::string> command = {};                // Of every worker; see WorkerCommand::argv.
+  std::map<std::string, std::string> environment = {};  // Ours; ranks and addresses are added.
+  std::vector<std::vector<int>> cpus = {};              // By local rank; empty: no binding.
+  bool virtual_local_rank = false;
+  int max_restarts = 0;
+};
+
+struct AgentOptions {
+  WorkerSpec spec;
+  RendezvousParameters rendezvous;
+  std::shared_ptr<LogsSpecs> logs;
+  // How workers are stopped, contained and written down; its attempt and commands are filled in.
+  WorkersSpec workers;
+  std::vector<int> signals_to_handle = {};   // End this node's part.
+  std::vector<int> signals_to_forward = {};  // Go to the workers.
+  // After our workers have succeeded, the others are waited for so long.
+  Duration exit_barrier_timeout = 300s;
+  // What people may want to see, on the agent's thread; `tell` prints a line between the workers'.
+  std::function<void(const struct AgentEvent&)> on_event = {};
+};
+
+// Something happened. Which fields mean something depends on the kind.
+struct AgentEvent {
+  enum class Kind {
+    Waiting,         // For others, or for a stop to be done: `text`.
+    Joined,          // A round: its number, ranks, how long it took.
+    Started,         // The workers run: how long that took.
+    Failed,          // One of our workers, first: `failure`; restarts that are left.
+    MembersChanged,  // The workers are stopped to join the next round: `text` says why.
+    RunFailed,       // Another node says so: `text`.
+    Signalled,       // `text` names it and its sender.
+    CheckedIn,       // Every node's end is known, or is not waited for any longer: `text`.
+    Ended,           // Our part is over: `result`.
+  };
+  Kind kind;
+  std::string text = {};
+  std::int64_t round = 0;
+  std::int64_t group_rank = 0;
+  std::int64_t group_world_size = 1;
+  int restarts_left = 0;
+  Duration took{};
+  const ProcessFailure* failure = nullptr;
+  const struct RunResult* result = nullptr;  // Of Ended.
+  // Prints a line on standard error without getting into the middle of a worker's.
+  std::function<void(const std::string&)> tell = {};
+};
+
+struct RunResult {
+  enum class Ending {
+    Succeeded,
+    Failed,         // A worker failed and the budget is spent, here or on another node.
+    Signalled,      // `signal` ended it.
+    NotNeeded,      // A spare whose run ended without it. Not a failure.
+    CouldNotJoin,   // `error` says why.
+    CouldNotStart,  // `error` says why.
+    LeftBehind,     // Processes that cannot be killed: `workers.survivors`.
+  };
+  Ending ending = Ending::Succeeded;
+  WorkerState state = WorkerState::Unknown;
+  WorkersResult workers;                   // Of the last start.
+  std::map<int, ProcessFailure> failures;  // Of the last start, by global rank.
+  std::optional<ProcessFailure> cause;     // Who failed first, on this node.
+  std::string cause_elsewhere;             // As another node told it; empty: none did.
+  Error error{ErrorKind::Io, ""};
+  int signal = 0;
+  int restarts = 0;
+  bool failed() const { return ending != Ending::Succeeded && ending != Ending::NotNeeded; }
+};
+
+// Fails only if it could not begin at all. The calling thread runs the agent; the workers die with
+// it. The process should have no children of its own.
+Result<RunResult> run_agent(AgentOptions options);
+
+}  // namespace regroup

@@ -1,0 +1,170 @@
+// `regroup run`: this node's part in a run.
+#include "cli/run_command.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "base/text.h"
+#include "cli/account.h"
+#include "cli/cli.h"
+#include "cli/failure_report.h"
+#include "cli/our_environment.h"
+#include "cli/run_defaults.h"
+#include "cli/run_flags.h"
+#include "cli/worker_flags.h"
+#include "regroup/agent.h"
+#include "runtime/interpreter.h"
+#include "runtime/numa_binding.h"
+#include "runtime/process_count.h"
+#include "runtime/worker_environment.h"
+
+namespace regroup::cli {
+namespace {
+
+using Ending = RunResult::Ending;
+
+int report(int exit_code, const std::string& message) {
+  std::cerr << "regroup: " << message << "\n";
+  return exit_code;
+}
+
+runtime::ScriptMode script_mode(RunMode mode) {
+  switch (mode) {
+    case RunMode::Script:
+      return runtime::ScriptMode::Script;
+    case RunMode::Module:
+      return runtime::ScriptMode::Module;
+    case RunMode::Program:
+      return runtime::ScriptMode::Program;
+    case RunMode::RunPath:
+      return runtime::ScriptMode::RunPath;
+  }
+  return runtime::ScriptMode::Script;
+}
+
+struct Prepared {
+  AgentOptions agent;
+  std::string interpreter;  // For people; empty: none is used.
+  std::vector<std::string> notes;
+};
+
+Result<Prepared> prepare(const RunFlags& flags) {
+  if (flags.event_log_handler != "null")
+    return fail(ErrorKind::InvalidArgument, flags.named("event-log-handler") + " " +
+                                                flags.event_log_handler +
+                                                ": events are not written yet; leave it out");
+  auto plan = resolve(flags);
+  if (!plan) return tl::unexpected(plan.error());
+  const auto count = runtime::count_workers(plan->nproc);
+  if (!count)
+    return fail(ErrorKind::InvalidArgument,
+                flags.named("nproc-per-node") + ": " + count.error().message);
+
+  Prepared prepared;
+  AgentOptions& agent = prepared.agent;
+  prepared.notes = plan->warnings;
+  agent.spec.role = plan->role;
+  agent.spec.local_world_size = *count;
+  agent.spec.max_restarts = plan->max_restarts;
+  agent.spec.virtual_local_rank = plan->virtual_local_rank;
+  agent.spec.environment = our_environment();
+  agent.rendezvous = std::move(plan->rendezvous);
+  agent.exit_barrier_timeout = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(flags.exit_barrier_timeout));
+  if (runtime::limits_omp_threads(agent.spec.environment, *count))
+    prepared.notes.emplace_back(
+        "OMP_NUM_THREADS is not set: each worker gets 1 thread. Set it for more");
+
+  if (plan->mode != RunMode::Program) {
+    const auto found = runtime::find_interpreter(flags.python, runtime::search_this_machine());
+    if (!found) return tl::unexpected(found.error());
+    prepared.interpreter = found->path;
+  }
+  agent.spec.command = runtime::worker_command(script_mode(plan->mode), prepared.interpreter,
+                                               flags.script, flags.script_arguments);
+  if (!plan->numa_binding.empty()) {
+    auto bindings = runtime::bind_to_numa(plan->numa_binding, *count);
+    if (!bindings) return tl::unexpected(bindings.error());
+    for (auto& binding : *bindings) agent.spec.cpus.push_back(std::move(binding.cpus));
+  }
+
+  auto choices = apply(flags.workers, agent.workers);
+  if (!choices) return tl::unexpected(choices.error());
+  auto logs = make_default_logs_specs(choices->logs);
+  if (!logs) return tl::unexpected(logs.error());
+  agent.logs = std::move(*logs);
+  agent.signals_to_handle = std::move(choices->signals.handle);
+  agent.signals_to_forward = std::move(choices->signals.forward);
+  return prepared;
+}
+
+void print_plan(const Prepared& prepared) {
+  const AgentOptions& agent = prepared.agent;
+  std::string command;
+  for (const std::string& word : agent.spec.command)
+    command +=
+        (command.empty() ? "" : " ") +
+        (word.empty() || word.find_first_of(" \t\n'\"\\$") != std::string::npos ? printable(word)
+                                                                                : word);
+  std::cout << "command:      " << command << "\n"
+            << "workers:      " << agent.spec.local_world_size << " on this node, role "
+            << agent.spec.role << ", " << agent.spec.max_restarts << " restarts\n"
+            << "rendezvous:   " << agent.rendezvous.backend << " at " << agent.rendezvous.endpoint
+            << ", run " << agent.rendezvous.run_id << ", " << agent.rendezvous.min_nodes << " to "
+            << agent.rendezvous.max_nodes << " nodes\n";
+  for (std::size_t rank = 0; rank < agent.spec.cpus.size(); ++rank)
+    std::cout << "CPUs of " << rank << ":    " << in_ranges(agent.spec.cpus[rank]) << "\n";
+  std::cout << std::flush;
+}
+
+int exit_code_after(const RunResult& result) {
+  switch (result.ending) {
+    case Ending::Succeeded:
+    case Ending::NotNeeded:
+      return kOk;
+    case Ending::Failed:
+      return result.cause ? exit_code_of(*result.cause) : kFailedElsewhere;
+    case Ending::Signalled:
+      return 128 + result.signal;
+    case Ending::CouldNotJoin:
+      return result.error.kind == ErrorKind::InvalidArgument ? kBadStart : kCouldNotMeet;
+    case Ending::CouldNotStart:
+      return kCouldNotStart;
+    case Ending::LeftBehind:
+      return kLeftBehind;
+  }
+  return kFailed;
+}
+
+}  // namespace
+
+int run_run(const std::vector<std::string>& words) {
+  const auto flags = parse_run_flags(words, [](const char* name) { return std::getenv(name); });
+  if (!flags) return report(kBadStart, flags.error().message + " See 'regroup run --help'.");
+  if (!flags->to_print.empty()) {
+    std::cout << flags->to_print << std::flush;
+    return kOk;
+  }
+  auto prepared = prepare(*flags);
+  if (!prepared) return report(kBadStart, prepared.error().message);
+  if (!flags->quiet)
+    for (const std::string& note : prepared->notes) report(kOk, note);
+  if (flags->dry_run) {
+    print_plan(*prepared);
+    return kOk;
+  }
+  const Account account(flags->quiet     ? Account::Level::Quiet
+                        : flags->verbose ? Account::Level::Verbose
+                                         : Account::Level::Calm);
+  prepared->agent.on_event = [&](const AgentEvent& event) { account.tell(event); };
+  const auto result = run_agent(std::move(prepared->agent));
+  if (!result) return report(kBadStart, result.error().message);
+  if (result->failed() && result->cause) pass_on_error_file(*result->cause);
+  const int code = exit_code_after(*result);
+  return flags->exit_code == "torchrun" && code != kOk && code != kBadStart ? kFailed : code;
+}
+
+}  // namespace regroup::cli

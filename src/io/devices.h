@@ -1,0 +1,56 @@
+// What workers can run on: the CPUs that this process may use, and the GPUs that CUDA or HIP will
+// show them. Neither of the two is needed to find out, nor is a context opened on any GPU.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace regroup::io {
+
+struct Gpu {
+  std::string uuid = {};                    // "GPU-5d5b..." or "MIG-..."; empty: not known.
+  std::string pci_address = {};             // "0000:19:00.0", as in /sys; empty: not known.
+  std::vector<std::string> mig_uuids = {};  // The MIG devices it is divided into.
+  friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+struct Devices {
+  std::vector<int> cpus = {};    // In the affinity mask, ascending.
+  std::vector<Gpu> gpus = {};    // As workers will number them.
+  std::size_t gpus_present = 0;  // Visible or not.
+  std::string narrowed_by = {};  // "CUDA_VISIBLE_DEVICES=0,1"; empty: all that are present show.
+};
+
+// Loads NVML, which wakes up GPUs that nobody uses and may take a second: only for those who need
+// GPUs. Others are served by allowed_cpus().
+Devices look_for_devices();
+
+std::vector<int> allowed_cpus();
+
+// ---- The parts, for tests ----
+
+// Without NVML. `root` is where /proc, /sys and /dev are: "" but for tests.
+std::vector<Gpu> find_nvidia_gpus(const std::string& root);
+std::vector<Gpu> find_amd_gpus(const std::string& root);
+
+// What CUDA shows of the GPUs under this CUDA_VISIBLE_DEVICES, as PyTorch counts them. The first
+// entry says whether all are numbers, beginnings of UUIDs, or MIG devices. An entry that fits no
+// GPU, or more than one, ends the list; a GPU listed twice leaves none at all. Of MIG devices CUDA
+// shows a process one only, the first.
+std::vector<Gpu> visible_gpus(const std::vector<Gpu>& gpus, std::string_view list);
+
+// The values of the variables of these names; empty: not set.
+struct VisibleDevices {
+  std::optional<std::string> cuda = {};
+  std::optional<std::string> hip = {};
+  std::optional<std::string> rocr = {};
+};
+
+// Without the CPUs. HIP counts within what ROCR leaves, and takes CUDA's list for want of its own.
+Devices narrow_nvidia(std::vector<Gpu> gpus, const VisibleDevices& visible);
+Devices narrow_amd(std::vector<Gpu> gpus, const VisibleDevices& visible);
+
+}  // namespace regroup::io

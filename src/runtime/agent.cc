@@ -1,0 +1,47 @@
+// The public face of the agent: the loop, the signals, and what is kept for all attempts.
+#include "regroup/agent.h"
+
+#include <signal.h>
+
+#include <memory>
+#include <utility>
+
+#include "io/loop.h"
+#include "runtime/agent_host.h"
+#include "runtime/limits.h"
+#include "runtime/worker_host.h"
+#include "runtime/worker_signals.h"
+
+namespace regroup {
+
+Result<RunResult> run_agent(AgentOptions options) {
+  if (options.spec.local_world_size < 1 || options.spec.command.empty())
+    return fail(ErrorKind::InvalidArgument, "an agent needs at least one worker, and its command");
+  if (auto claimed = io::become_subreaper(); !claimed) return tl::unexpected(claimed.error());
+  auto loop = io::Loop::open();
+  if (!loop) return tl::unexpected(loop.error());
+  // Before any thread, because signals are blocked only in those that come later.
+  std::unique_ptr<runtime::AgentHost> agent;
+  const auto logs = options.logs;
+  if (auto heard = runtime::hear_signals(
+          **loop, {.handle = options.signals_to_handle, .forward = options.signals_to_forward},
+          [&](const io::SignalEvent& event) { agent->on_signal(event); },
+          [&](const io::SignalEvent& event) { agent->forward(event.number); });
+      !heard)
+    return tl::unexpected(heard.error());
+  if (auto heard = (*loop)->on_signal(SIGCHLD, [&](const io::SignalEvent&) { agent->on_child(); });
+      !heard)
+    return tl::unexpected(heard.error());
+  auto host = runtime::WorkerHost::open(options.workers);
+  if (!host) return tl::unexpected(host.error());
+  agent = std::make_unique<runtime::AgentHost>(**loop, **host, std::move(options));
+  agent->begin();
+  (*loop)->run();
+  (*host)->pump().flush_console(runtime::kConsolePatience);
+  RunResult result = agent->take_result();
+  agent.reset();
+  logs->over(!result.failed());
+  return result;
+}
+
+}  // namespace regroup

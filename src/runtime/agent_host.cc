@@ -1,0 +1,276 @@
+#include "runtime/agent_host.h"
+
+#include <utility>
+#include <variant>
+
+#include "io/clock.h"
+#include "io/signals.h"
+#include "runtime/worker_environment.h"
+#include "runtime/worker_signals.h"
+
+namespace regroup::runtime {
+
+using namespace core::agent;
+
+namespace {
+
+using Kind = AgentEvent::Kind;
+
+template <class... Ts>
+struct Cases : Ts... {
+  using Ts::operator()...;
+};
+
+WorkerState state_of(State state) {
+  switch (state) {
+    case State::Unknown:
+      return WorkerState::Unknown;
+    case State::Init:
+      return WorkerState::Init;
+    case State::Healthy:
+      return WorkerState::Healthy;
+    case State::Unhealthy:
+      return WorkerState::Unhealthy;
+    case State::Stopped:
+      return WorkerState::Stopped;
+    case State::Succeeded:
+      return WorkerState::Succeeded;
+    case State::Failed:
+      return WorkerState::Failed;
+  }
+  return WorkerState::Unknown;
+}
+
+RunResult::Ending ending_of(Ending ending) {
+  switch (ending) {
+    case Ending::Succeeded:
+      return RunResult::Ending::Succeeded;
+    case Ending::Failed:
+      return RunResult::Ending::Failed;
+    case Ending::Signalled:
+      return RunResult::Ending::Signalled;
+    case Ending::NotNeeded:
+      return RunResult::Ending::NotNeeded;
+    case Ending::CouldNotJoin:
+      return RunResult::Ending::CouldNotJoin;
+    case Ending::CouldNotStart:
+      return RunResult::Ending::CouldNotStart;
+    case Ending::LeftBehind:
+      return RunResult::Ending::LeftBehind;
+  }
+  return RunResult::Ending::Failed;
+}
+
+GroupEnd end_of(const WorkersResult& result) {
+  if (!result.survivors.empty()) return GroupEnd::Survived;
+  if (result.succeeded) return GroupEnd::Succeeded;
+  return result.cause ? GroupEnd::Failed : GroupEnd::Stopped;
+}
+
+std::string names_of(const std::vector<int>& signals) {
+  std::string names;
+  for (const int number : signals) names += (names.empty() ? "" : ",") + io::signal_name(number);
+  return names;
+}
+
+RendezvousParameters with_status(RendezvousParameters parameters,
+                                 std::function<void(const std::string&)> say) {
+  if (!parameters.on_status) parameters.on_status = std::move(say);
+  return parameters;
+}
+
+}  // namespace
+
+AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
+    : loop_(loop),
+      host_(host),
+      options_(std::move(options)),
+      machine_({.max_restarts = options_.spec.max_restarts,
+                .stop_signal = options_.workers.stop_signal,
+                .grace = options_.workers.grace}),
+      meeting_(
+          loop,
+          // Called on the meeting's thread.
+          with_status(options_.rendezvous,
+                      [this](const std::string& line) {
+                        loop_.post([this, line] { tell({.kind = Kind::Waiting, .text = line}); });
+                      }),
+          options_.spec.role, options_.spec.local_world_size) {}
+
+void AgentHost::begin() { play(machine_.begin()); }
+
+void AgentHost::on_signal(const io::SignalEvent& event) {
+  const bool again = machine_.signal() != 0;
+  tell({.kind = Kind::Signalled,
+        .text =
+            describe_signal(event) +
+            (again ? ": killing the workers" : ": stopping; once more kills the workers at once")});
+  result_.signal = again ? result_.signal : event.number;
+  play(machine_.on_signal(event.number));
+}
+
+void AgentHost::forward(int signal) {
+  if (group_) group_->forward(signal);
+}
+
+void AgentHost::on_child() {
+  if (group_) group_->on_child();
+}
+
+void AgentHost::play(Effects effects) {
+  for (const Effect& effect : effects)
+    std::visit(Cases{[this](const Join&) { join(); },
+                     [this](const Start& order) { start(order.restart_count); },
+                     [this](const Stop& order) { group_->stop(order.signal, order.grace); },
+                     [this](const Kill&) { group_->kill(); },
+                     [this](const GiveUpJoin&) { meeting_.give_up_join(); },
+                     [this](const CheckIn& order) { check_in(order.succeeded); },
+                     [this](const GiveUpCheckIn&) { meeting_.give_up_check_in(); },
+                     [this](const Leave& order) {
+                       meeting_.leave(order.close, [this] { play(machine_.on_left()); });
+                     },
+                     [this](const Finish& end) { finish(end.ending); }},
+               effect);
+}
+
+void AgentHost::join() {
+  meeting_.look_away();
+  meeting_.join([this](Result<JoinedRound> done) { joined(std::move(done)); });
+}
+
+void AgentHost::joined(Result<JoinedRound> done) {
+  if (done) {
+    round_ = std::move(*done);
+    tell({.kind = Kind::Joined, .took = round_->took_to_meet + round_->took_to_assign});
+    return play(machine_.on_joined());
+  }
+  result_.error = done.error();
+  const auto kind = done.error().kind;
+  play(machine_.on_join_failed(kind == ErrorKind::NotNeeded   ? JoinFailure::NotNeeded
+                               : kind == ErrorKind::Cancelled ? JoinFailure::GivenUp
+                                                              : JoinFailure::Failed));
+}
+
+void AgentHost::start(int restart_count) {
+  const Instant begun = io::now();
+  if (auto started = start_group(restart_count); !started) {
+    result_.error = started.error();
+    group_.reset();
+    return play(machine_.on_start_failed());
+  }
+  machine_.on_started();
+  tell({.kind = Kind::Started, .took = io::now() - begun});
+  meeting_.watch(
+      {.changed =
+           [this](const std::string& why) {
+             if (machine_.state() != State::Healthy) return;
+             tell({.kind = Kind::MembersChanged, .text = why});
+             play(machine_.on_members_changed());
+           },
+       .failed =
+           [this](const std::string& cause) {
+             result_.cause_elsewhere = cause;
+             tell({.kind = Kind::RunFailed, .text = cause});
+             play(machine_.on_run_failed());
+           },
+       .note = [this](const std::string& text) { tell({.kind = Kind::Waiting, .text = text}); }});
+}
+
+Result<void> AgentHost::start_group(int restart_count) {
+  const WorkerSpec& spec = options_.spec;
+  const JoinedRound& round = *round_;
+  WorkersSpec workers = options_.workers;
+  workers.claim_orphans = true;
+  workers.attempt = {
+      .run_id = options_.rendezvous.run_id, .restart_count = restart_count, .workers = {}};
+  workers.commands.clear();
+  for (int rank = 0; rank < spec.local_world_size; ++rank) {
+    const WorkerPlace place{.local_rank = rank,
+                            .local_world_size = spec.local_world_size,
+                            .rank = static_cast<int>(round.ranks.base_global_rank + rank),
+                            .world_size = static_cast<int>(round.ranks.global_world_size),
+                            .group_rank = static_cast<int>(round.info.rank),
+                            .group_world_size = static_cast<int>(round.info.world_size),
+                            .role_name = spec.role,
+                            .role_rank = static_cast<int>(round.ranks.base_role_rank + rank),
+                            .role_world_size = static_cast<int>(round.ranks.role_world_size),
+                            .master_addr = round.info.bootstrap.address,
+                            .master_port = round.info.bootstrap.port,
+                            .use_agent_store = round.use_agent_store,
+                            .run_id = options_.rendezvous.run_id,
+                            .restart_count = restart_count,
+                            .max_restarts = spec.max_restarts,
+                            .signals_to_handle = names_of(options_.signals_to_handle),
+                            .virtual_local_rank = spec.virtual_local_rank};
+    auto environment = worker_environment(spec.environment, place);
+    if (!environment) return tl::unexpected(environment.error());
+    const auto index = static_cast<std::size_t>(rank);
+    workers.attempt.workers.push_back({rank, place.rank, spec.role});
+    workers.commands.push_back(
+        {.argv = spec.command,
+         .environment = std::move(*environment),
+         .cpus = index < spec.cpus.size() ? spec.cpus[index] : std::vector<int>()});
+  }
+  auto routes = options_.logs->routes(workers.attempt);
+  if (!routes) return tl::unexpected(routes.error());
+  group_ = std::make_unique<WorkerGroup>(
+      loop_, host_, std::move(workers), std::move(*routes),
+      GroupEvents{
+          .failed =
+              [this](const ProcessFailure& failure) {
+                machine_.on_worker_failed();
+                tell({.kind = Kind::Failed,
+                      .restarts_left = machine_.remaining_restarts(),
+                      .failure = &failure});
+              },
+          .waiting =
+              [this](const std::string& text) { tell({.kind = Kind::Waiting, .text = text}); },
+          .over = [this](WorkersResult result) { group_over(std::move(result)); }});
+  return group_->start();
+}
+
+void AgentHost::group_over(WorkersResult result) {
+  const GroupEnd end = end_of(result);
+  result_.cause = result.cause;
+  result_.failures.clear();
+  for (const ProcessFailure& failure : result.failures)
+    result_.failures.emplace(failure.global_rank, failure);
+  result_.workers = std::move(result);
+  meeting_.look_away();
+  play(machine_.on_group_over(end));
+}
+
+void AgentHost::check_in(bool succeeded) {
+  std::string cause;
+  if (result_.cause)
+    cause = "rank " + std::to_string(result_.cause->global_rank) + " on " + result_.cause->host +
+            " failed: " + result_.cause->message;
+  meeting_.check_in(succeeded, std::move(cause), options_.exit_barrier_timeout,
+                    [this](const std::string& text) {
+                      tell({.kind = Kind::CheckedIn, .text = text});
+                      play(machine_.on_checked_in());
+                    });
+}
+
+void AgentHost::finish(Ending ending) {
+  result_.ending = ending_of(ending);
+  result_.state = state_of(machine_.state());
+  result_.restarts = machine_.restart_count();
+  tell({.kind = Kind::Ended, .result = &result_});
+  loop_.stop();
+}
+
+RunResult AgentHost::take_result() { return std::move(result_); }
+
+void AgentHost::tell(AgentEvent event) const {
+  if (!options_.on_event) return;
+  if (round_) {
+    event.round = round_->info.round;
+    event.group_rank = round_->info.rank;
+    event.group_world_size = round_->info.world_size;
+  }
+  event.tell = [this](const std::string& line) { host_.pump().print(line); };
+  options_.on_event(event);
+}
+
+}  // namespace regroup::runtime

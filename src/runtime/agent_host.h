@@ -1,0 +1,50 @@
+// Plays core/agent on a loop: meetings on their thread, workers as a group, one after the other.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/agent/agent.h"
+#include "io/loop.h"
+#include "regroup/agent.h"
+#include "runtime/meeting.h"
+#include "runtime/worker_group.h"
+#include "runtime/worker_host.h"
+
+namespace regroup::runtime {
+
+// Lives on the loop's thread, which starts the workers. Stops the loop when its part is over.
+class AgentHost {
+ public:
+  AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options);
+
+  void begin();
+  void on_signal(const io::SignalEvent& event);
+  void forward(int signal);
+  void on_child();
+
+  RunResult take_result();
+
+ private:
+  void play(core::agent::Effects effects);
+  void join();
+  void joined(Result<JoinedRound> joined);
+  void start(int restart_count);
+  Result<void> start_group(int restart_count);
+  void group_over(WorkersResult result);
+  void check_in(bool succeeded);
+  void finish(core::agent::Ending ending);
+  void tell(AgentEvent event) const;
+
+  io::Loop& loop_;
+  WorkerHost& host_;
+  AgentOptions options_;
+  core::agent::Agent machine_;
+  Meeting meeting_;
+  std::optional<JoinedRound> round_;
+  std::unique_ptr<WorkerGroup> group_;
+  RunResult result_;
+};
+
+}  // namespace regroup::runtime

@@ -1,0 +1,44 @@
+// Which Python runs the workers, and their command lines.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "regroup/result.h"
+
+namespace regroup::runtime {
+
+struct Interpreter {
+  std::string path;
+  std::string origin;  // Why this one: "the active virtual environment".
+};
+
+// What the choice depends on.
+struct InterpreterSearch {
+  std::function<std::optional<std::string>(const char* name)> variable;  // Of the environment.
+  std::function<bool(const std::string& path)> is_program;               // There, and executable.
+  std::string own_directory;  // Where our own binary is; empty: not known.
+};
+InterpreterSearch search_this_machine();
+
+// The first of: `flag` (--python, may be empty), PYTHON_EXEC, the active virtual or conda
+// environment, next to our own binary, PATH. The first two are the user's word: as given, and an
+// error if there is no such program. Of the others, what is not there is passed over; an
+// environment may be long deleted.
+Result<Interpreter> find_interpreter(const std::string& flag, const InterpreterSearch& search);
+
+enum class ScriptMode {
+  Script,   // A file for Python.
+  Module,   // -m: a module for Python.
+  Program,  // --no-python: executed as it is.
+  RunPath,  // --run-path: a file, a directory or a zip file, run by Python's runpy.
+};
+
+// The argv of a worker. `interpreter` is not used for Program.
+std::vector<std::string> worker_command(ScriptMode mode, const std::string& interpreter,
+                                        const std::string& script,
+                                        const std::vector<std::string>& arguments);
+
+}  // namespace regroup::runtime

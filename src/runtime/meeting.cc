@@ -1,0 +1,227 @@
+#include "runtime/meeting.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/clock.h"
+#include "regroup/store_helpers.h"
+#include "runtime/exchange.h"
+#include "runtime/log.h"
+
+namespace regroup::runtime {
+namespace {
+
+constexpr Duration kLookAgain = 500ms;
+// A slice of a wait in the store: so long an interruption, or a broken round, goes unnoticed.
+constexpr Duration kSlice = 250ms;
+// For those who still read from a store that this node hosts.
+constexpr Duration kGoodbyeLimit = 5s;
+// Why the run failed for good, in the round's store, for nodes of regroup. It is text for people.
+constexpr const char* kVerdictKey = "regroup/verdict";
+constexpr const char* kGoodbyeKey = "regroup/goodbye";
+
+std::string why_changed(const RendezvousStatus& status) {
+  if (!status.member) return "this node was dropped from the round";
+  if (!status.whole) return "a node of the round is gone";
+  return std::to_string(status.waiting) + (status.waiting == 1 ? " node wants" : " nodes want") +
+         " to come in";
+}
+
+bool may_pass(const Error& error) {
+  return error.kind == ErrorKind::Connection || error.kind == ErrorKind::Timeout;
+}
+
+}  // namespace
+
+Meeting::Meeting(io::Loop& loop, RendezvousParameters parameters, std::string role,
+                 int local_world_size)
+    : loop_(loop),
+      parameters_(std::move(parameters)),
+      role_(std::move(role)),
+      local_world_size_(local_world_size),
+      interrupted_(std::make_shared<std::atomic<bool>>(false)),
+      here_(std::make_shared<bool>(true)) {
+  parameters_.interrupted = interrupted_;
+  thread_ = std::thread([this] { run(); });
+}
+
+Meeting::~Meeting() {
+  *here_ = false;
+  *interrupted_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    tasks_.clear();
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Meeting::run() {
+  for (;;) {
+    std::function<void()> task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
+      if (ending_) break;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+      ++begun_;
+    }
+    task();
+  }
+  handler_.reset();
+}
+
+void Meeting::queue(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    ++queued_;
+  }
+  changed_.notify_all();
+}
+
+bool Meeting::rest(Duration limit) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, limit, [this] { return ending_ || begun_ <= enough_; });
+}
+
+void Meeting::join(std::function<void(Result<JoinedRound>)> done) {
+  queue([this, done = std::move(done)] {
+    auto joined = std::make_shared<Result<JoinedRound>>(join_now());
+    loop_.post([here = here_, done, joined] {
+      if (*here) done(std::move(*joined));
+    });
+  });
+}
+
+void Meeting::give_up_join() { *interrupted_ = true; }
+
+Result<JoinedRound> Meeting::join_now() {
+  const Instant begun = io::now();
+  if (handler_ == nullptr) {
+    auto made = make_rendezvous(parameters_);
+    if (!made) return tl::unexpected(made.error());
+    handler_ = std::move(*made);
+  }
+  for (;;) {
+    auto info = handler_->next_rendezvous();
+    if (!info) return tl::unexpected(info.error());
+    info_ = *info;
+    said_goodbye_ = false;
+    const Instant met = io::now();
+    const core::rendezvous::RoleInfo mine{role_, info->rank, local_world_size_};
+    // Whoever was lost between the seal and here would be waited for in vain.
+    bool again = false;
+    const auto ranks = exchange_ranks(*info->store, info->world_size, mine, [&] {
+      const auto status = handler_->status();
+      again = status && status->must_rejoin();
+      return !again && !*interrupted_;
+    });
+    if (!ranks && again && !*interrupted_) continue;
+    if (!ranks) return tl::unexpected(ranks.error());
+    return JoinedRound{.info = std::move(*info),
+                       .ranks = *ranks,
+                       .use_agent_store = handler_->use_agent_store(),
+                       .took_to_meet = met - begun,
+                       .took_to_assign = io::now() - met};
+  }
+}
+
+void Meeting::watch(Watch watch) {
+  queue([this, watch = std::move(watch)] { watch_now(watch); });
+}
+
+void Meeting::look_away() {
+  {
+    const std::lock_guard lock(mutex_);
+    enough_ = queued_;
+  }
+  changed_.notify_all();
+}
+
+void Meeting::watch_now(const Watch& watch) {
+  const auto answer = [this](const std::function<void(std::string)>& to, std::string text) {
+    loop_.post([here = here_, to, text = std::move(text)] {
+      if (*here) to(text);
+    });
+  };
+  bool cut_off = false;
+  while (rest(kLookAgain)) {
+    const auto status = handler_->status();
+    if (!status) {
+      // Workers can go on without the store; only the next round cannot.
+      if (!std::exchange(cut_off, true)) answer(watch.note, status.error().message);
+      if (!may_pass(status.error())) return;
+      continue;
+    }
+    if (std::exchange(cut_off, false)) answer(watch.note, "the rendezvous store answers again");
+    if (const auto there = info_->store->check({kVerdictKey}); there && *there) {
+      const auto verdict = info_->store->get(kVerdictKey);
+      [[maybe_unused]] const auto told = info_->store->add(kGoodbyeKey, 1);
+      said_goodbye_ = true;
+      return answer(watch.failed, verdict ? *verdict : "another node says that the run failed");
+    }
+    if (status->must_rejoin()) return answer(watch.changed, why_changed(*status));
+  }
+}
+
+void Meeting::check_in(bool succeeded, std::string cause, Duration limit,
+                       std::function<void(std::string)> done) {
+  queue([this, succeeded, cause = std::move(cause), limit, done = std::move(done)] {
+    loop_.post([here = here_, done, text = check_in_now(succeeded, cause, limit)] {
+      if (*here) done(text);
+    });
+  });
+}
+
+void Meeting::give_up_check_in() { look_away(); }
+
+std::string Meeting::check_in_now(bool succeeded, const std::string& cause, Duration limit) {
+  if (!info_ || info_->world_size == 1) return {};
+  Store& store = *info_->store;
+  if (!succeeded)
+    if (auto told = store.set(kVerdictKey, cause); !told) return told.error().message;
+  // Who failed comes too: else those who succeeded would wait for him in vain.
+  if (auto come = arrive_at_exit(store, info_->world_size); !come) return come.error().message;
+  if (!succeeded) return {};
+  const Instant until = io::deadline_after(limit);
+  while (io::now() < until) {
+    const auto complete = is_exit_complete(store);
+    if (!complete) return "the other nodes are not waited for: " + complete.error().message;
+    if (*complete) return {};
+    if (const auto status = handler_->status(); status && (!status->member || !status->whole))
+      return "a node of the round is gone; the others are not waited for";
+    if (!rest(kSlice / 10)) return "the other nodes are not waited for any longer";
+  }
+  return "not every node has ended within the limit (--exit-barrier-timeout)";
+}
+
+void Meeting::leave(bool close, std::function<void()> done) {
+  queue([this, close, done = std::move(done)] {
+    leave_now(close);
+    loop_.post([here = here_, done] {
+      if (*here) done();
+    });
+  });
+}
+
+void Meeting::leave_now(bool close) {
+  if (handler_ == nullptr) return;
+  const auto left = close ? handler_->shutdown() : handler_->leave();
+  if (!left && !may_pass(left.error())) log_warning(left.error().message);
+  if (!close || !info_ || info_->world_size == 1) return;
+  // Nobody is told who hosts the store, so everybody stays until all have read what they need. If
+  // the host goes first, the lost connection says that it is over.
+  Store& store = *info_->store;
+  if (!said_goodbye_)
+    if (!store.add(kGoodbyeKey, 1)) return;
+  const Instant until = io::deadline_after(kGoodbyeLimit);
+  while (io::now() < until) {
+    const auto count = store.add(kGoodbyeKey, 0);
+    if (!count || *count >= info_->world_size || !rest(kSlice / 10)) return;
+  }
+}
+
+}  // namespace regroup::runtime

@@ -1,0 +1,99 @@
+// The agent's meetings with the other nodes, which may take their time, on a thread of their own.
+//
+// One thing at a time: a call while another is under way waits its turn. Answers are posted to the
+// loop, in order.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/rendezvous/assign_ranks.h"
+#include "io/loop.h"
+#include "regroup/rendezvous.h"
+
+namespace regroup::runtime {
+
+// A round that this node is in, with the ranks of its workers.
+struct JoinedRound {
+  RendezvousInfo info;
+  core::rendezvous::AssignedRanks ranks;
+  bool use_agent_store = true;
+  Duration took_to_meet{};
+  Duration took_to_assign{};
+};
+
+class Meeting {
+ public:
+  // `interrupted` of the parameters is ours to set.
+  Meeting(io::Loop& loop, RendezvousParameters parameters, std::string role, int local_world_size);
+  ~Meeting();  // Gives everything up, and waits for that.
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  // Leaves the round we are in, joins the next, agrees on ranks.
+  void join(std::function<void(Result<JoinedRound>)> done);
+  void give_up_join();
+
+  // Looks every moment whether the round still stands, until look_away(). `changed` says why to
+  // join again, `failed` what another node says of the end of the run; each is called once.
+  struct Watch {
+    std::function<void(std::string)> changed;
+    std::function<void(std::string)> failed;
+    std::function<void(std::string)> note;  // The store cannot be reached, or can again.
+  };
+  void watch(Watch watch);
+  void look_away();
+
+  // Says how our part of the round ended (`cause` is for the others to read, if it failed for good)
+  // and, after a success, waits for all others to have said so, `limit` long.
+  void check_in(bool succeeded, std::string cause, Duration limit,
+                std::function<void(std::string)> done);
+  void give_up_check_in();
+
+  // Off the lists; `close`: the run is over for everybody. Stays a moment for others who still read
+  // from a store that we host.
+  void leave(bool close, std::function<void()> done);
+
+ private:
+  void run();
+  void queue(std::function<void()> task);
+  Result<JoinedRound> join_now();
+  void watch_now(const Watch& watch);
+  std::string check_in_now(bool succeeded, const std::string& cause, Duration limit);
+  void leave_now(bool close);
+  // False once somebody asked for the end of what is under way.
+  bool rest(Duration limit);
+
+  io::Loop& loop_;
+  RendezvousParameters parameters_;
+  std::string role_;
+  int local_world_size_;
+  std::shared_ptr<std::atomic<bool>> interrupted_;
+
+  // Of the thread.
+  std::unique_ptr<RendezvousHandler> handler_;
+  std::optional<RendezvousInfo> info_;
+  bool said_goodbye_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  bool ending_ = false;
+  // Tasks are counted as they are queued; those up to `enough_` are to end, begun or not.
+  std::uint64_t queued_ = 0;
+  std::uint64_t begun_ = 0;
+  std::uint64_t enough_ = 0;
+  // Answers that come when we are gone are dropped.
+  std::shared_ptr<bool> here_;
+  std::thread thread_;
+};
+
+}  // namespace regroup::runtime
