@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -15,16 +16,14 @@ ROUNDS = int(os.environ.get("REGROUP_KILL_ROUNDS", "200"))
 MODES = ("off", "auto")
 
 
-def cgroups():
-    """Directories that a launcher has made."""
-    return set(Path("/sys/fs/cgroup").rglob("regroup-*"))
+def cgroups(pids):
+    """Directories of these launchers; other tests may run beside us."""
+    return [name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names
+            if (found := re.match(r"regroup-(\d+)", name)) and int(found[1]) in pids]
 
 
 class Family(unittest.TestCase):
     """Workers with eight children each; one is in its own session, one ignores SIGTERM, two are daemons."""
-
-    def setUp(self):
-        self.before = cgroups()
 
     def start(self, mode, *then):
         return Spawn("-n", "2", "--cgroup", mode, "--shutdown-timeout", "1", "--", *worker("family"), *then,
@@ -36,7 +35,7 @@ class Family(unittest.TestCase):
 
     def assert_nothing_left(self, spawned):
         self.assertEqual(until(lambda: not spawned.alive()), True, [name_of(pid) for pid in spawned.alive()])
-        self.assertEqual(until(lambda: not cgroups() - self.before), True, cgroups() - self.before)
+        self.assertEqual(until(lambda: not cgroups({spawned.pid})), True, cgroups({spawned.pid}))
 
     def test_a_segfault(self):
         for mode in MODES:
@@ -121,10 +120,11 @@ class Rounds(unittest.TestCase):
         seed = int(os.environ.get("REGROUP_SEED", random.SystemRandom().randrange(1 << 32)))
         dice = random.Random(seed)
         script = "sleep 1000 & setsid sleep 1000 & (sleep 1000 &) ; trap '' USR1; sleep 0.05; wait"
-        before = cgroups()
+        launchers = set()
         for turn in range(ROUNDS):
             mode = dice.choice(MODES)
             with Spawn("-n", "3", "--cgroup", mode, "--shutdown-timeout", "0.2", "--", "sh", "-c", script) as spawned:
+                launchers.add(spawned.pid)
                 time.sleep(dice.random() * 0.08)
                 number = dice.choice([signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL, signal.SIGSEGV])
                 workers = spawned.workers()
@@ -149,7 +149,7 @@ class Rounds(unittest.TestCase):
                                  f"{[(pid, name_of(pid)) for pid in left()]} left")
         # What a launcher left that was killed before it had a guard, the next one clears away.
         spawn("true")
-        self.assertEqual(until(lambda: not cgroups() - before), True, f"REGROUP_SEED={seed}: {cgroups() - before}")
+        self.assertEqual(until(lambda: not cgroups(launchers)), True, f"REGROUP_SEED={seed}: {cgroups(launchers)}")
 
 
 def session_of(pid):

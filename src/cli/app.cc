@@ -106,7 +106,8 @@ int run(int argc, char** argv) {
     // A misspelt command is reported by the library as a missing one. Of `spawn` what remains is
     // the user's command, and not what is wrong with a value.
     const bool unknown = !command.remaining(true).empty() &&
-                         (wrong.get_name() == "ExtrasError" || wrong.get_name() == "RequiredError");
+                         (dynamic_cast<const CLI::ExtrasError*>(&wrong) != nullptr ||
+                          dynamic_cast<const CLI::RequiredError*>(&wrong) != nullptr);
     std::string message = unknown ? describe_unknown(command) : wrong.what();
     if (!message.ends_with('?')) message += '.';
     std::cerr << "regroup: " << message << " See '" << full_name(command) << " --help'.\n";

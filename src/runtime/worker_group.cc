@@ -183,7 +183,7 @@ Effects WorkerGroup::hear_end(int rank) {
                                      .log_file = routes_.workers[index].err.file},
                                     before_, worker.leaf.get());
   // Told before anything is done about it: the other nodes need not wait for our own stop.
-  if (first && machine_.first_failure() && events_.failed) events_.failed(describe(rank, false));
+  if (first && machine_.first_failure() && events_.failed) events_.failed(describe(rank));
   return effects;
 }
 
@@ -382,13 +382,13 @@ void WorkerGroup::report(const std::vector<int>& still_open) {
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return when(a) < when(b); });
   for (const std::size_t rank : order) {
-    result.failures.push_back(describe(static_cast<int>(rank), true));
+    result.failures.push_back(describe(static_cast<int>(rank)));
     if (machine_.first_failure() == static_cast<int>(rank)) result.cause = result.failures.back();
   }
   if (events_.over) events_.over(std::move(result));
 }
 
-ProcessFailure WorkerGroup::describe(int rank, bool with_tail) const {
+ProcessFailure WorkerGroup::describe(int rank) const {
   const auto index = static_cast<std::size_t>(rank);
   const Worker& worker = workers_[index];
   return make_failure({.name = spec_.attempt.workers[index],
@@ -398,7 +398,7 @@ ProcessFailure WorkerGroup::describe(int rank, bool with_tail) const {
                        .time_micros = worker.ended_micros,
                        .error_file = worker.error_file,
                        .evidence = worker.evidence,
-                       .tail = with_tail ? host_.pump().tail(rank) : std::string()});
+                       .tail = host_.pump().tail(rank)});
 }
 
 std::map<int, pid_t> WorkerGroup::pids() const {

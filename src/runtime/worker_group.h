@@ -30,7 +30,7 @@
 namespace regroup::runtime {
 
 struct GroupEvents {
-  // Somebody failed first; nothing has been done about it yet. Its tail is not complete.
+  // Somebody failed first; nothing has been done about it yet. Its tail may not be complete.
   std::function<void(const ProcessFailure&)> failed = {};
   // A stop takes more than a moment: what is waited for, every few seconds.
   std::function<void(const std::string&)> waiting = {};
@@ -84,7 +84,7 @@ class WorkerGroup {
   std::vector<io::ProcessInfo> alive() const;
   void finish();
   void report(const std::vector<int>& still_open);
-  ProcessFailure describe(int rank, bool with_tail) const;
+  ProcessFailure describe(int rank) const;
 
   io::Loop& loop_;
   WorkerHost& host_;
