@@ -57,7 +57,7 @@ struct AgentEvent {
     Waiting,         // For others, or for a stop to be done: `text`.
     Joined,          // A round: its number, ranks, how long it took.
     Started,         // The workers run: how long that took.
-    Failed,          // One of our workers, first: `failure`; restarts that are left.
+    Failed,          // One of our workers, first: `failure`; which restart follows, of how many.
     MembersChanged,  // The workers are stopped to join the next round: `text` says why.
     RunFailed,       // Another node says so: `text`.
     Signalled,       // `text` names it and its sender.
@@ -69,7 +69,8 @@ struct AgentEvent {
   std::int64_t round = 0;
   std::int64_t group_rank = 0;
   std::int64_t group_world_size = 1;
-  int restarts_left = 0;
+  int restart = 0;
+  int max_restarts = 0;
   Duration took{};
   const ProcessFailure* failure = nullptr;
   const struct RunResult* result = nullptr;  // Of Ended.

@@ -83,6 +83,7 @@ struct RendezvousStatus {
   bool whole = true;         // False: a member is gone.
   bool closed = false;       // The run is over.
   std::int64_t waiting = 0;  // Nodes that want to come in.
+  std::int64_t spares = 0;   // Nodes that wait beyond the maximum.
   bool must_rejoin() const { return !member || !whole || waiting > 0; }
 };
 

@@ -57,9 +57,9 @@ std::string account_of(const AgentEvent& event, Level level) {
       const std::string what = "rank " + std::to_string(event.failure->global_rank) + " on " +
                                event.failure->host + " failed: " + event.failure->message;
       // With no restart left the report at the end says it, and more.
-      if (event.restarts_left == 0 || !calm) return "";
-      return line(what + "; starting again (" + std::to_string(event.restarts_left) + " of " +
-                  "the restarts left)");
+      if (event.restart > event.max_restarts || !calm) return "";
+      return line(what + "; restart " + std::to_string(event.restart) + " of " +
+                  std::to_string(event.max_restarts));
     }
     case Kind::MembersChanged:
       return calm ? line(event.text + ": joining the next round") : "";

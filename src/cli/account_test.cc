@@ -31,10 +31,10 @@ TEST(Account, SaysMoreToWhoAsks) {
 
 TEST(Account, TellsOfAFailureOnceOnly) {
   const ProcessFailure failure{.global_rank = 5, .host = "n1", .message = "KeyError: 1"};
-  AgentEvent event{.kind = Kind::Failed, .restarts_left = 2, .failure = &failure};
+  AgentEvent event{.kind = Kind::Failed, .restart = 1, .max_restarts = 3, .failure = &failure};
   EXPECT_EQ(account_of(event, Level::Calm),
-            "regroup: rank 5 on n1 failed: KeyError: 1; starting again (2 of the restarts left)");
-  event.restarts_left = 0;  // The report at the end has it.
+            "regroup: rank 5 on n1 failed: KeyError: 1; restart 1 of 3");
+  event.restart = 4;  // The report at the end has it.
   EXPECT_EQ(account_of(event, Level::Calm), "");
 }
 

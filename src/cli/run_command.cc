@@ -130,6 +130,8 @@ int exit_code_after(const RunResult& result) {
     case Ending::Signalled:
       return 128 + result.signal;
     case Ending::CouldNotJoin:
+      // The workers' failure is what began it.
+      if (result.cause) return exit_code_of(*result.cause);
       return result.error.kind == ErrorKind::InvalidArgument ? kBadStart : kCouldNotMeet;
     case Ending::CouldNotStart:
       return kCouldNotStart;

@@ -146,9 +146,16 @@ void AgentHost::joined(Result<JoinedRound> done) {
   }
   result_.error = done.error();
   const auto kind = done.error().kind;
-  play(machine_.on_join_failed(kind == ErrorKind::NotNeeded   ? JoinFailure::NotNeeded
-                               : kind == ErrorKind::Cancelled ? JoinFailure::GivenUp
-                                                              : JoinFailure::Failed));
+  result_.cause_elsewhere = meeting_.verdict();
+  if (!result_.cause_elsewhere.empty()) {
+    // What failed here was started again, and is not what ended the run.
+    result_.cause.reset();
+    result_.workers = {};
+  }
+  play(machine_.on_join_failed(!result_.cause_elsewhere.empty() ? JoinFailure::RunFailed
+                               : kind == ErrorKind::NotNeeded   ? JoinFailure::NotNeeded
+                               : kind == ErrorKind::Cancelled   ? JoinFailure::GivenUp
+                                                                : JoinFailure::Failed));
 }
 
 void AgentHost::start(int restart_count) {
@@ -220,7 +227,8 @@ Result<void> AgentHost::start_group(int restart_count) {
               [this](const ProcessFailure& failure) {
                 machine_.on_worker_failed();
                 tell({.kind = Kind::Failed,
-                      .restarts_left = machine_.remaining_restarts(),
+                      .restart = machine_.restart_count() + 1,
+                      .max_restarts = options_.spec.max_restarts,
                       .failure = &failure});
               },
           .waiting =

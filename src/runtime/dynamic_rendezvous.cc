@@ -131,7 +131,8 @@ class DynamicHandler final : public RendezvousHandler {
     return RendezvousStatus{.member = standing.member,
                             .whole = standing.whole,
                             .closed = standing.closed,
-                            .waiting = standing.waiting};
+                            .waiting = standing.waiting,
+                            .spares = standing.spares};
   }
 
   Result<void> set_closed() override {

@@ -16,6 +16,8 @@ constexpr Duration kLookAgain = 500ms;
 constexpr Duration kSlice = 250ms;
 // For those who still read from a store that this node hosts.
 constexpr Duration kGoodbyeLimit = 5s;
+// For those outside, who look about once a second.
+constexpr Duration kLastLook = 2500ms;
 // Why the run failed for good, in the round's store, for nodes of regroup. It is text for people.
 constexpr const char* kVerdictKey = "regroup/verdict";
 constexpr const char* kGoodbyeKey = "regroup/goodbye";
@@ -107,9 +109,11 @@ Result<JoinedRound> Meeting::join_now() {
   }
   for (;;) {
     auto info = handler_->next_rendezvous();
-    if (!info) return tl::unexpected(info.error());
+    if (!info) {
+      if (info.error().kind == ErrorKind::Closed) hear_verdict();
+      return tl::unexpected(info.error());
+    }
     info_ = *info;
-    said_goodbye_ = false;
     const Instant met = io::now();
     const core::rendezvous::RoleInfo mine{role_, info->rank, local_world_size_};
     // Whoever was lost between the seal and here would be waited for in vain.
@@ -147,24 +151,35 @@ void Meeting::watch_now(const Watch& watch) {
       if (*here) to(text);
     });
   };
-  bool cut_off = false;
+  cut_off_ = false;
   while (rest(kLookAgain)) {
     const auto status = handler_->status();
     if (!status) {
       // Workers can go on without the store; only the next round cannot.
-      if (!std::exchange(cut_off, true)) answer(watch.note, status.error().message);
+      if (!std::exchange(cut_off_, true)) answer(watch.note, status.error().message);
       if (!may_pass(status.error())) return;
       continue;
     }
-    if (std::exchange(cut_off, false)) answer(watch.note, "the rendezvous store answers again");
-    if (const auto there = info_->store->check({kVerdictKey}); there && *there) {
-      const auto verdict = info_->store->get(kVerdictKey);
-      [[maybe_unused]] const auto told = info_->store->add(kGoodbyeKey, 1);
-      said_goodbye_ = true;
-      return answer(watch.failed, verdict ? *verdict : "another node says that the run failed");
-    }
+    if (std::exchange(cut_off_, false)) answer(watch.note, "the rendezvous store answers again");
+    if (hear_verdict()) return answer(watch.failed, verdict());
     if (status->must_rejoin()) return answer(watch.changed, why_changed(*status));
   }
+}
+
+bool Meeting::hear_verdict() {
+  if (!info_) return false;
+  const auto there = info_->store->check({kVerdictKey});
+  if (!there || !*there) return false;
+  const auto told = info_->store->get(kVerdictKey);
+  [[maybe_unused]] const auto goodbye = info_->store->add(kGoodbyeKey, 1);
+  const std::lock_guard lock(mutex_);
+  verdict_ = told ? *told : "another node says so";
+  return true;
+}
+
+std::string Meeting::verdict() {
+  const std::lock_guard lock(mutex_);
+  return verdict_;
 }
 
 void Meeting::check_in(bool succeeded, std::string cause, Duration limit,
@@ -181,15 +196,20 @@ void Meeting::give_up_check_in() { look_away(); }
 std::string Meeting::check_in_now(bool succeeded, const std::string& cause, Duration limit) {
   if (!info_ || info_->world_size == 1) return {};
   Store& store = *info_->store;
-  if (!succeeded)
-    if (auto told = store.set(kVerdictKey, cause); !told) return told.error().message;
+  const std::string gone = "the rendezvous store is gone; the other nodes are not waited for";
   // Who failed comes too: else those who succeeded would wait for him in vain.
-  if (auto come = arrive_at_exit(store, info_->world_size); !come) return come.error().message;
+  if ((!succeeded && !store.set(kVerdictKey, cause)) || !arrive_at_exit(store, info_->world_size)) {
+    cut_off_ = true;
+    return gone;
+  }
   if (!succeeded) return {};
   const Instant until = io::deadline_after(limit);
   while (io::now() < until) {
     const auto complete = is_exit_complete(store);
-    if (!complete) return "the other nodes are not waited for: " + complete.error().message;
+    if (!complete) {
+      cut_off_ = true;
+      return gone;
+    }
     if (*complete) return {};
     if (const auto status = handler_->status(); status && (!status->member || !status->whole))
       return "a node of the round is gone; the others are not waited for";
@@ -208,18 +228,28 @@ void Meeting::leave(bool close, std::function<void()> done) {
 }
 
 void Meeting::leave_now(bool close) {
-  if (handler_ == nullptr) return;
-  const auto left = close ? handler_->shutdown() : handler_->leave();
-  if (!left && !may_pass(left.error())) log_warning(left.error().message);
-  if (!close || !info_ || info_->world_size == 1) return;
-  // Nobody is told who hosts the store, so everybody stays until all have read what they need. If
-  // the host goes first, the lost connection says that it is over.
-  Store& store = *info_->store;
-  if (!said_goodbye_)
-    if (!store.add(kGoodbyeKey, 1)) return;
+  if (handler_ == nullptr || cut_off_) return;         // There is nobody to be told.
+  if (!verdict().empty()) return wait_for_goodbyes();  // Who said it closes the run, too.
+  if (!close) {
+    if (auto left = handler_->leave(); !left && !may_pass(left.error()))
+      log_warning(left.error().message);
+    return;
+  }
+  const auto before = handler_->status();
+  if (auto closed = handler_->shutdown(); !closed && !may_pass(closed.error()))
+    log_warning(closed.error().message);
+  // Whoever waits outside looks now and then, and finds nobody if we host the store and are gone.
+  if (before && before->waiting + before->spares > 0) rest(kLastLook);
+  if (!info_ || info_->world_size == 1) return;
+  if (info_->store->add(kGoodbyeKey, 1)) wait_for_goodbyes();
+}
+
+// Nobody is told who hosts the store, so everybody stays until all have read what they need. If the
+// host goes first, the lost connection says that it is over.
+void Meeting::wait_for_goodbyes() {
   const Instant until = io::deadline_after(kGoodbyeLimit);
   while (io::now() < until) {
-    const auto count = store.add(kGoodbyeKey, 0);
+    const auto count = info_->store->add(kGoodbyeKey, 0);
     if (!count || *count >= info_->world_size || !rest(kSlice / 10)) return;
   }
 }

@@ -58,6 +58,9 @@ class Meeting {
                 std::function<void(std::string)> done);
   void give_up_check_in();
 
+  // Why the run failed for good, as another node told it; empty: none did.
+  std::string verdict();
+
   // Off the lists; `close`: the run is over for everybody. Stays a moment for others who still read
   // from a store that we host.
   void leave(bool close, std::function<void()> done);
@@ -69,6 +72,9 @@ class Meeting {
   void watch_now(const Watch& watch);
   std::string check_in_now(bool succeeded, const std::string& cause, Duration limit);
   void leave_now(bool close);
+  // True once another node has said so; it is told that we know.
+  bool hear_verdict();
+  void wait_for_goodbyes();
   // False once somebody asked for the end of what is under way.
   bool rest(Duration limit);
 
@@ -81,7 +87,7 @@ class Meeting {
   // Of the thread.
   std::unique_ptr<RendezvousHandler> handler_;
   std::optional<RendezvousInfo> info_;
-  bool said_goodbye_ = false;
+  bool cut_off_ = false;  // The store did not answer when we last asked.
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -91,6 +97,7 @@ class Meeting {
   std::uint64_t queued_ = 0;
   std::uint64_t begun_ = 0;
   std::uint64_t enough_ = 0;
+  std::string verdict_;
   // Answers that come when we are gone are dropped.
   std::shared_ptr<bool> here_;
   std::thread thread_;

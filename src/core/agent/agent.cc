@@ -54,6 +54,9 @@ Effects Agent::on_join_failed(JoinFailure why) {
     case JoinFailure::NotNeeded:
       state_ = State::Succeeded;
       return leave(Ending::NotNeeded, false);
+    case JoinFailure::RunFailed:
+      state_ = State::Failed;
+      return leave(Ending::Failed, false);
     case JoinFailure::Failed:
     case JoinFailure::GivenUp:
       state_ = State::Failed;

@@ -83,7 +83,7 @@ using Effects = std::vector<Effect>;
 enum class GroupEnd { Succeeded, Failed, Stopped, Survived };
 
 // Why a join came to nothing.
-enum class JoinFailure { Failed, NotNeeded, GivenUp };
+enum class JoinFailure { Failed, NotNeeded, GivenUp, RunFailed };
 
 class Agent {
  public:

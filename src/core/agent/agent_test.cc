@@ -116,6 +116,13 @@ TEST(Agent, ASpareThatWasNotNeededSucceeds) {
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::NotNeeded}));
 }
 
+TEST(Agent, WhoComesBackToARunThatFailedHasFailedWithIt) {
+  Agent agent = running(3);
+  agent.on_group_over(GroupEnd::Failed);
+  EXPECT_THAT(agent.on_join_failed(JoinFailure::RunFailed), only(Leave{false}));
+  EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
+}
+
 TEST(Agent, LocalTroubleNeverClosesTheRun) {
   Agent joining({});
   joining.begin();

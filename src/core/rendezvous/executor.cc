@@ -121,7 +121,8 @@ Standing Executor::standing() const {
   return {.member = member,
           .whole = member && state_.participants.size() == joined_.participants.size(),
           .closed = state_.closed,
-          .waiting = static_cast<std::int64_t>(state_.wait_list.size())};
+          .waiting = static_cast<std::int64_t>(state_.wait_list.size()),
+          .spares = static_cast<std::int64_t>(state_.redundancy_list.size())};
 }
 
 Step Executor::read(Now now) {

@@ -79,6 +79,7 @@ struct Standing {
   bool whole = false;   // And so is everybody else who was.
   bool closed = false;  // The run.
   std::int64_t waiting = 0;
+  std::int64_t spares = 0;
 };
 
 class Executor {
