@@ -59,7 +59,7 @@ std::string is_seconds(const std::string& text) {
 }
 
 void add_log_flags(CLI::App& command, WorkerFlags& flags) {
-  const char* const kGroup = "Output";
+  constexpr const char* kGroup = "Output";
   command
       .add_option(both_spellings("log-dir"), flags.log_dir,
                   "Where log files go: DIR/<run id>_<random>/attempt_<n>/<local rank>/. Without it "
@@ -120,7 +120,7 @@ void add_log_flags(CLI::App& command, WorkerFlags& flags) {
 }
 
 void add_stop_flags(CLI::App& command, WorkerFlags& flags) {
-  const char* const kGroup = "Stopping";
+  constexpr const char* kGroup = "Stopping";
   command
       .add_option(both_spellings("shutdown-timeout"), flags.shutdown_seconds,
                   "Seconds between the stop signal and SIGKILL. Default 30, or "

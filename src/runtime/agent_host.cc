@@ -20,6 +20,8 @@ template <class... Ts>
 struct Cases : Ts... {
   using Ts::operator()...;
 };
+template <class... Ts>
+Cases(Ts...) -> Cases<Ts...>;
 
 WorkerState state_of(State state) {
   switch (state) {
@@ -117,7 +119,7 @@ void AgentHost::on_child() {
   if (group_) group_->on_child();
 }
 
-void AgentHost::play(Effects effects) {
+void AgentHost::play(const Effects& effects) {
   for (const Effect& effect : effects)
     std::visit(Cases{[this](const Join&) { join(); },
                      [this](const Start& order) { start(order.restart_count); },

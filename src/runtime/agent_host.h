@@ -27,7 +27,7 @@ class AgentHost {
   RunResult take_result();
 
  private:
-  void play(core::agent::Effects effects);
+  void play(const core::agent::Effects& effects);
   void join();
   void joined(Result<JoinedRound> joined);
   void start(int restart_count);

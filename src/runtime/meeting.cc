@@ -196,11 +196,11 @@ void Meeting::give_up_check_in() { look_away(); }
 std::string Meeting::check_in_now(bool succeeded, const std::string& cause, Duration limit) {
   if (!info_ || info_->world_size == 1) return {};
   Store& store = *info_->store;
-  const std::string gone = "the rendezvous store is gone; the other nodes are not waited for";
+  constexpr const char* kGone = "the rendezvous store is gone; the other nodes are not waited for";
   // Who failed comes too: else those who succeeded would wait for him in vain.
   if ((!succeeded && !store.set(kVerdictKey, cause)) || !arrive_at_exit(store, info_->world_size)) {
     cut_off_ = true;
-    return gone;
+    return kGone;
   }
   if (!succeeded) return {};
   const Instant until = io::deadline_after(limit);
@@ -208,7 +208,7 @@ std::string Meeting::check_in_now(bool succeeded, const std::string& cause, Dura
     const auto complete = is_exit_complete(store);
     if (!complete) {
       cut_off_ = true;
-      return gone;
+      return kGone;
     }
     if (*complete) return {};
     if (const auto status = handler_->status(); status && (!status->member || !status->whole))

@@ -28,6 +28,8 @@ template <class... Ts>
 struct Cases : Ts... {
   using Ts::operator()...;
 };
+template <class... Ts>
+Cases(Ts...) -> Cases<Ts...>;
 
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -101,7 +103,7 @@ io::ProcessSpec WorkerGroup::process_spec(int rank, const WorkerStreams& streams
   auto environment = command.environment;
   environment["TORCHELASTIC_ERROR_FILE"] = routes_.workers[index].error_file;
   for (const auto& [variable, value] : environment)
-    process.environment.push_back(variable + "=" + value);
+    process.environment.push_back(std::string(variable).append("=").append(value));
   if (!command.memory_nodes.empty())
     process.memory = io::MemoryPolicy{kBindMemory, command.memory_nodes};
   if (worker.leaf) {
@@ -252,6 +254,7 @@ void WorkerGroup::on_child() {
 
 std::vector<pid_t> WorkerGroup::our_children() const {
   std::vector<pid_t> ours;
+  ours.reserve(processes_.size() + 1 + host_.strangers().size());
   for (const io::Process& process : processes_) ours.push_back(process.pid());
   if (host_.guard() != nullptr) ours.push_back(host_.guard()->pid());
   ours.insert(ours.end(), host_.strangers().begin(), host_.strangers().end());

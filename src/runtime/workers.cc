@@ -33,7 +33,8 @@ class LocalWorkers final : public Workers {
     thread_.join();
   }
 
-  Result<void> begin(WorkersSpec spec, const std::shared_ptr<LogsSpecs>& logs) {
+  Result<void> begin(WorkersSpec spec, std::shared_ptr<LogsSpecs> logs) {
+    logs_ = std::move(logs);
     auto loop = io::Loop::open();
     if (!loop) return tl::unexpected(loop.error());
     loop_ = std::move(*loop);
@@ -47,9 +48,8 @@ class LocalWorkers final : public Workers {
     auto host = runtime::WorkerHost::open(spec);
     if (!host) return tl::unexpected(host.error());
     host_ = std::move(*host);
-    auto routes = logs->routes(spec.attempt);
+    auto routes = logs_->routes(spec.attempt);
     if (!routes) return tl::unexpected(routes.error());
-    logs_ = logs;
     group_ = std::make_unique<WorkerGroup>(
         *loop_, *host_, std::move(spec), std::move(*routes),
         runtime::GroupEvents{.over = [this](WorkersResult result) { over(std::move(result)); }});
@@ -139,7 +139,7 @@ Result<std::unique_ptr<Workers>> Workers::start(WorkersSpec spec, std::shared_pt
                 "every worker needs a command and a name: " + std::to_string(spec.commands.size()) +
                     " commands, " + std::to_string(spec.attempt.workers.size()) + " names");
   auto workers = std::make_unique<LocalWorkers>();
-  if (auto begun = workers->begin(std::move(spec), logs); !begun)
+  if (auto begun = workers->begin(std::move(spec), std::move(logs)); !begun)
     return tl::unexpected(begun.error());
   return workers;
 }
