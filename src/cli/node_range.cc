@@ -1,5 +1,6 @@
 #include "cli/node_range.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <system_error>
@@ -28,6 +29,16 @@ Result<NodeRange> parse_node_range(std::string_view text) {
         ErrorKind::InvalidArgument,
         printable(text) + " is no number of nodes. Write it like 4, or 2:8 for two to eight");
   return NodeRange{.min = *min, .max = *max};
+}
+
+std::vector<std::string> split_names(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    if (comma > begin) names.push_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return names;
 }
 
 }  // namespace regroup::cli

@@ -1,8 +1,10 @@
-// How many nodes a run has, as people type it.
+// The nodes of a run, as people type them: how many, and their names.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "regroup/result.h"
 
@@ -17,5 +19,8 @@ struct NodeRange {
 // "4", or "2:8" for two to eight. Only the spelling is judged here: whether a run can have so many
 // nodes is for the rendezvous to say.
 Result<NodeRange> parse_node_range(std::string_view text);
+
+// "a,b" of --expect; empty names are left out.
+std::vector<std::string> split_names(const std::string& text);
 
 }  // namespace regroup::cli

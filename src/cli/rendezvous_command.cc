@@ -41,16 +41,6 @@ Duration seconds(double count) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
 }
 
-std::vector<std::string> split_names(const std::string& text) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', begin), text.size());
-    if (comma > begin) names.push_back(text.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return names;
-}
-
 int report(const Error& error) {
   std::cerr << "regroup: " << error.message << "\n";
   return error.kind == ErrorKind::InvalidArgument ? kBadStart : kFailed;

@@ -31,20 +31,6 @@ int report(int exit_code, const std::string& message) {
   return exit_code;
 }
 
-runtime::ScriptMode script_mode(RunMode mode) {
-  switch (mode) {
-    case RunMode::Script:
-      return runtime::ScriptMode::Script;
-    case RunMode::Module:
-      return runtime::ScriptMode::Module;
-    case RunMode::Program:
-      return runtime::ScriptMode::Program;
-    case RunMode::RunPath:
-      return runtime::ScriptMode::RunPath;
-  }
-  return runtime::ScriptMode::Script;
-}
-
 struct Prepared {
   AgentOptions agent;
   std::string interpreter;  // For people; empty: none is used.
@@ -83,8 +69,8 @@ Result<Prepared> prepare(const RunFlags& flags) {
     if (!found) return tl::unexpected(found.error());
     prepared.interpreter = found->path;
   }
-  agent.spec.command = runtime::worker_command(script_mode(plan->mode), prepared.interpreter,
-                                               flags.script, flags.script_arguments);
+  agent.spec.command = runtime::worker_command(plan->mode, prepared.interpreter, flags.script,
+                                               flags.script_arguments);
   if (!plan->numa_binding.empty()) {
     auto bindings = runtime::bind_to_numa(plan->numa_binding, *count);
     if (!bindings) return tl::unexpected(bindings.error());

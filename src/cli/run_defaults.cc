@@ -10,6 +10,7 @@
 
 #include "base/endpoint.h"
 #include "base/text.h"
+#include "cli/node_range.h"
 #include "cli/run_words.h"
 
 namespace regroup::cli {
@@ -250,16 +251,6 @@ class Resolver {
   }
 
   bool has(const std::string& option) const { return flags_.given.contains(option); }
-
-  static std::vector<std::string> split_names(const std::string& text) {
-    std::vector<std::string> names;
-    for (std::size_t begin = 0; begin <= text.size();) {
-      const std::size_t comma = std::min(text.find(',', begin), text.size());
-      if (comma > begin) names.push_back(text.substr(begin, comma - begin));
-      begin = comma + 1;
-    }
-    return names;
-  }
 
   const RunFlags& flags_;
   RunPlan plan_;

@@ -6,15 +6,11 @@
 
 #include "cli/run_flags.h"
 #include "regroup/rendezvous.h"
+#include "runtime/interpreter.h"
 
 namespace regroup::cli {
 
-enum class RunMode {
-  Script,   // python -u SCRIPT
-  Module,   // python -u -m SCRIPT
-  Program,  // SCRIPT itself (--no-python)
-  RunPath,  // Python's runpy, in a process of multiprocessing.
-};
+using RunMode = runtime::ScriptMode;
 
 struct RunPlan {
   RendezvousParameters rendezvous;

@@ -66,17 +66,16 @@ void add_process_flags(CLI::App& command, RunFlags& flags) {
                 "How often the workers are started again after a failure");
   workers.flag("module", flags.module, "SCRIPT is a module: python -m SCRIPT", 'm');
   workers.flag("no-python", flags.no_python, "SCRIPT is a program: run it directly");
-  workers.flag("run-path", flags.run_path,
-               "Run the script by Python's runpy, in a process of multiprocessing");
+  workers.flag("run-path", flags.run_path, "Run the script by Python's runpy");
   workers.value("python", flags.python, "PROGRAM",
-                "The interpreter. Default PYTHON_EXEC, or python3");
+                "The interpreter. Default PYTHON_EXEC, that of the active environment, PATH");
   workers.value("role", flags.role, "NAME", "Role of the workers: names them in prefixes");
   workers.value("numa-binding", flags.numa_binding, "HOW",
                 "Keep workers near their GPU: node, socket, exclusive, core-complex");
   workers.flag("virtual-local-rank", flags.virtual_local_rank,
                "Every worker sees one GPU, and LOCAL_RANK 0");
   workers.value("start-method", flags.start_method, "HOW",
-                "Of multiprocessing, with --run-path: spawn, fork, forkserver");
+                "For torchrun's sake: spawn, fork, forkserver");
   workers.value("monitor-interval", flags.monitor_interval, "SECONDS",
                 "For torchrun's sake: a worker's end is seen at once, without looking");
 }
