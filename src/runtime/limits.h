@@ -33,6 +33,8 @@ inline constexpr std::size_t kOutputRead = 256 * 1024;
 
 // While workers are being stopped, what is waited for is said so often.
 inline constexpr Duration kStopProgress = 2s;
+// A worker has ended, but its tracer has not let go of it: looked at again after so long.
+inline constexpr Duration kSecondLook = 20ms;
 // Somebody who is not ours may hold the end of a worker's pipe; then its output ends here.
 inline constexpr Duration kDrainLimit = 2s;
 // The last lines on a console that does not read are waited for so long.

@@ -9,12 +9,13 @@ namespace {
 using core::supervision::End;
 
 std::string end_in_words(const EndedWorker& worker) {
-  const auto& [end, exit, at, signalled, order] = worker.outcome;
+  const auto end = worker.outcome.end;
+  const auto& exit = worker.outcome.exit;
   if (end == End::Survived) return "cannot be killed";
   if (exit.signal == 0) return "ended with exit code " + std::to_string(exit.code);
   std::string text =
       "killed by " + io::signal_name(exit.signal) + " (" + io::signal_in_words(exit.signal) + ")";
-  if (end == End::Stopped && exit.signal == signalled) text += ", sent by us";
+  if (end == End::Stopped && exit.signal == worker.outcome.signalled) text += ", sent by us";
   return text;
 }
 
@@ -42,6 +43,12 @@ ProcessFailure make_failure(const EndedWorker& worker) {
                          .tail = worker.tail};
   if (outcome.exit.signal != 0) failure.signal_name = io::signal_name(outcome.exit.signal);
   failure.message = end_in_words(worker);
+  if (!worker.sentence.empty()) {
+    // Whatever it wrote before, this is why it ended.
+    failure.evidence.insert(failure.evidence.begin(), failure.message);
+    failure.message = worker.sentence;
+    return failure;
+  }
 
   if (!worker.error_file.empty()) {
     auto read = read_error_file(worker.error_file);

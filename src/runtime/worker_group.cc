@@ -48,6 +48,7 @@ WorkerGroup::WorkerGroup(io::Loop& loop, WorkerHost& host, WorkersSpec spec, Log
                 .kill_wait = spec_.kill_wait}),
       deadline_(loop),
       progress_(loop),
+      second_look_(loop),
       workers_(spec_.commands.size()),
       host_name_(io::host_name()),
       alive_token_(std::make_shared<WorkerGroup*>(this)) {
@@ -163,7 +164,19 @@ Result<void> WorkerGroup::start() {
               "(ulimit -n).");
 }
 
-void WorkerGroup::ended(int rank) { play(hear_end(rank)); }
+void WorkerGroup::ended(int rank) {
+  Effects effects = hear_end(rank);
+  // Whoever traces it (a debugger, strace) hears first, and we cannot know until it lets go.
+  if (!workers_[static_cast<std::size_t>(rank)].exit) look_again_at(rank);
+  play(std::move(effects));
+}
+
+void WorkerGroup::look_again_at(int rank) {
+  traced_.insert(rank);
+  second_look_.set(io::now() + kSecondLook, [this] {
+    for (const int again : std::exchange(traced_, {})) ended(again);
+  });
+}
 
 Effects WorkerGroup::hear_end(int rank) {
   const auto index = static_cast<std::size_t>(rank);
@@ -233,6 +246,20 @@ void WorkerGroup::stop(int signal, Duration grace) {
 }
 
 void WorkerGroup::kill() { play(machine_.kill(io::now())); }
+
+bool WorkerGroup::sentence(int local_rank, int signal, const std::string& why) {
+  Effects effects;
+  hear_all_ends(effects);  // Who has ended meanwhile ended by himself.
+  const bool condemned = machine_.condemn(local_rank);
+  if (condemned) {
+    const auto index = static_cast<std::size_t>(local_rank);
+    workers_[index].sentence = why;
+    processes_[index].signal(signal);
+    processes_[index].signal(SIGCONT);  // Who is suspended cannot heed.
+  }
+  play(std::move(effects));
+  return condemned;
+}
 
 void WorkerGroup::forward(int signal) {
   if (signal == SIGWINCH) host_.pump().copy_window_size();
@@ -401,7 +428,8 @@ ProcessFailure WorkerGroup::describe(int rank) const {
                        .time_micros = worker.ended_micros,
                        .error_file = worker.error_file,
                        .evidence = worker.evidence,
-                       .tail = host_.pump().tail(rank)});
+                       .tail = host_.pump().tail(rank),
+                       .sentence = worker.sentence});
 }
 
 std::map<int, pid_t> WorkerGroup::pids() const {

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,9 @@ class WorkerGroup {
   void stop(int signal, Duration grace);
   void kill();
   void forward(int signal);
+  // This worker is to die for what it did (its timer expired, it hangs): its end counts as its own
+  // failure, and `why` is what the failure says. False: too late, it has ended or is being stopped.
+  bool sentence(int local_rank, int signal, const std::string& why);
   // SIGCHLD came: orphans that have ended are reaped.
   void on_child();
 
@@ -65,11 +69,13 @@ class WorkerGroup {
     std::optional<io::ProcessExit> exit;
     std::int64_t ended_micros = 0;
     Evidence evidence;
+    std::string sentence;  // Why we end it; empty: we do not.
   };
 
   Result<void> make_leaves();
   io::ProcessSpec process_spec(int rank, const WorkerStreams& streams);
   void ended(int rank);
+  void look_again_at(int rank);
   core::supervision::Effects hear_end(int rank);
   void hear_all_ends(core::supervision::Effects& effects);
   void play(core::supervision::Effects effects);
@@ -94,6 +100,8 @@ class WorkerGroup {
   core::supervision::Supervision machine_;
   io::Timer deadline_;
   io::Timer progress_;
+  io::Timer second_look_;
+  std::set<int> traced_;  // Ended, but their tracers have not let go.
   Before before_;
   std::vector<Worker> workers_;
   std::vector<io::Process> processes_;

@@ -39,7 +39,9 @@ Effects Supervision::on_exit(int worker, const Exit& exit, Instant now) {
   outcome.order = ended_++;
   --running_;
   const bool crashed = is_crash(exit.signal) && exit.signal != outcome.signalled;
-  if (outcome.signalled != 0 && !crashed) {
+  if (outcome.condemned) {
+    outcome.end = End::Failed;
+  } else if (outcome.signalled != 0 && !crashed) {
     outcome.end = End::Stopped;
   } else {
     outcome.end = exit.clean() ? End::Succeeded : End::Failed;
@@ -127,6 +129,13 @@ Effects Supervision::finish() {
 void Supervision::on_signalled(int number) {
   for (WorkerOutcome& worker : workers_)
     if (worker.end == End::None) worker.signalled = number;
+}
+
+bool Supervision::condemn(int worker) {
+  WorkerOutcome& outcome = workers_.at(static_cast<std::size_t>(worker));
+  if (phase_ != Phase::Running || outcome.end != End::None) return false;
+  outcome.condemned = true;
+  return true;
 }
 
 std::optional<Instant> Supervision::next_deadline() const {

@@ -41,10 +41,11 @@ enum class End {
 
 struct WorkerOutcome {
   End end = End::None;
-  Exit exit;          // Meaningless for None and Survived.
-  Instant at;         // When we heard of it.
-  int signalled = 0;  // The last signal that we had sent it before; 0: none.
-  int order = -1;     // 0 for the first that ended, and so on.
+  Exit exit;               // Meaningless for None and Survived.
+  Instant at;              // When we heard of it.
+  int signalled = 0;       // The last signal that we had sent it before; 0: none.
+  int order = -1;          // 0 for the first that ended, and so on.
+  bool condemned = false;  // Its end is its own failure, whoever brought it about.
 };
 
 struct Settings {
@@ -85,6 +86,9 @@ class Supervision {
   // SignalAll or KillAll is about to be done. Whoever has ended by now ended by himself: tell of
   // him first.
   void on_signalled(int number);
+  // We end this one for what it did (its timer expired, it hangs): its end counts as its failure,
+  // however it ends. False: too late, it has ended or everybody is being stopped.
+  bool condemn(int worker);
   // So many processes of ours are alive, workers included. Asked for by Look; may come any time.
   Effects on_look(int alive, Instant now);
   // next_deadline() has come.

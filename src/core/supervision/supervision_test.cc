@@ -110,6 +110,24 @@ TEST(Supervision, WhoEndedBeforeTheSignalEndedByHimself) {
   EXPECT_EQ(group.workers()[2].end, End::Stopped);
 }
 
+TEST(Supervision, TheEndOfACondemnedOneIsItsOwnFailureHoweverItEnds) {
+  Supervision group = running(2);
+  EXPECT_TRUE(group.condemn(1));
+  EXPECT_THAT(group.on_exit(1, kGood, at(1s)), ElementsAre(Effect(SignalAll{15})));
+  EXPECT_EQ(group.workers()[1].end, End::Failed);
+  EXPECT_EQ(group.first_failure(), 1);
+}
+
+TEST(Supervision, CondemnsNobodyWhoHasEndedAndNobodyDuringAStop) {
+  Supervision group = running(3);
+  group.on_exit(0, kGood, at(1s));
+  EXPECT_FALSE(group.condemn(0));
+  obeyed(group, group.stop(15, 30s, at(2s)));
+  EXPECT_FALSE(group.condemn(1));
+  group.on_exit(1, kByTerm, at(3s));
+  EXPECT_EQ(group.workers()[1].end, End::Stopped);
+}
+
 TEST(Supervision, GivesUpOnWhoCannotBeKilled) {
   Supervision group = running(1);
   obeyed(group, group.kill(at(0s)));
