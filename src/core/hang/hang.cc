@@ -1,0 +1,104 @@
+#include "core/hang/hang.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace regroup::core::hang {
+namespace {
+
+constexpr Duration kShortestPause = 100ms;
+constexpr Duration kLongestPause = 15s;
+// Looks per timeout: what is missed between two of them makes a verdict late by an eighth at most.
+constexpr int kLooks = 8;
+// Threads that only keep watch (of a collective library, of a monitor) use less than this share of
+// one CPU, training uses far more.
+constexpr double kIdleCpu = 0.05;
+// A monitor that reads /proc moves less than this, a loader or a checkpoint moves more.
+constexpr double kIdleBytesPerSecond = 64.0 * 1024;
+// Who has been quiet for this part of the timeout waits, and is not between two steps.
+constexpr int kWaitingPart = 4;
+
+double in_seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+HangDetector::HangDetector(const Settings& settings, int workers, Instant started)
+    : settings_(settings),
+      pause_(std::clamp(settings.timeout / kLooks, kShortestPause, kLongestPause)),
+      last_look_(started),
+      next_look_(started + settings.grace) {
+  CHECK(workers > 0);
+  workers_.resize(static_cast<std::size_t>(workers));
+}
+
+void HangDetector::on_look(const std::vector<std::optional<Sample>>& workers, Instant now) {
+  CHECK(workers.size() == workers_.size());
+  const Duration since_last = now - last_look_;
+  // Nobody ran for a while, we ourselves did not: the machine, or the job, was suspended.
+  const Duration lost = since_last > 3 * pause_ ? since_last - pause_ : Duration{};
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    Worker& worker = workers_[i];
+    worker.running = workers[i].has_value();
+    if (!worker.running) continue;
+    if (!worker.last) {
+      worker.quiet_since = worker.silent_since = now;
+    } else {
+      worker.quiet_since = worker.quiet_since + lost;
+      worker.silent_since = worker.silent_since + lost;
+      judge(worker, *workers[i], since_last, now);
+    }
+    worker.last = workers[i];
+  }
+  last_look_ = now;
+  next_look_ = now + pause_;
+}
+
+void HangDetector::judge(Worker& worker, const Sample& sample, Duration since_last,
+                         Instant now) const {
+  const Sample& last = *worker.last;
+  // What has become less: a child has ended, so something happened.
+  const bool moved = sample.moved < last.moved || static_cast<double>(sample.moved - last.moved) >
+                                                      kIdleBytesPerSecond * in_seconds(since_last);
+  const bool shown =
+      sample.held || sample.written != last.written || sample.requests != last.requests || moved;
+  const bool busy = sample.cpu < last.cpu ||
+                    in_seconds(sample.cpu - last.cpu) > kIdleCpu * in_seconds(since_last);
+  if (shown) worker.silent_since = now;
+  if (shown || busy) worker.quiet_since = now;
+}
+
+std::optional<Stall> HangDetector::stalled() const {
+  Stall stall;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& worker = workers_[i];
+    if (!worker.running) continue;
+    if (!worker.last) return {};
+    const Duration quiet = last_look_ - worker.quiet_since;
+    const auto rank = static_cast<int>(i);
+    if (quiet >= settings_.timeout) {
+      stall.suspects.push_back(rank);
+      stall.quiet = std::max(stall.quiet, quiet);
+    } else if (quiet >= settings_.timeout / kWaitingPart) {
+      stall.waiting.push_back(rank);
+    } else if (last_look_ - worker.silent_since >= settings_.timeout) {
+      stall.spinning.push_back(rank);
+    } else {
+      return {};
+    }
+  }
+  if (stall.suspects.empty() && stall.spinning.empty()) return {};
+  return stall;
+}
+
+bool is_hang(const Votes& all) {
+  return all.suspects > 0 && (all.spinning == 0 || all.suspects < all.spinning);
+}
+
+std::string signals_in_words(Duration quiet) {
+  return "has written nothing, moved no data, used no CPU time and sent no timer request for " +
+         in_words(quiet);
+}
+
+}  // namespace regroup::core::hang
