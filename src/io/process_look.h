@@ -1,0 +1,38 @@
+// What a running process is doing, as far as /proc shows it. Takes no lock of the process and does
+// not stop it, so it also answers for one that hangs in the kernel.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "regroup/time.h"
+
+namespace regroup::io {
+
+struct ProcessLook {
+  char state = '?';
+  int threads = 0;
+  std::string wait_channel;  // Where in the kernel it sleeps; empty: it does not, or unknown.
+  std::string system_call;   // "read"; "system call 451" for the rarer ones; empty: in none.
+  std::string call_target;   // What its first argument is open on, if that is a descriptor.
+  std::string kernel_stack;  // Only root may know.
+  std::uint64_t caught = 0;  // Bit n-1: it has a handler for signal n.
+  bool catches(int signal) const { return (caught >> (signal - 1) & 1) != 0; }
+};
+
+// Of its main thread. Empty: there is no such process.
+std::optional<ProcessLook> look_at(pid_t pid);
+
+// What it has used since its start.
+struct ProcessUse {
+  std::uint64_t read = 0;  // Bytes, by whatever means that the kernel counts: files, pipes.
+  std::uint64_t written = 0;
+  Duration cpu{};
+};
+// Bytes are 0 where we may not know.
+std::optional<ProcessUse> use_of(pid_t pid);
+
+}  // namespace regroup::io

@@ -1,0 +1,62 @@
+// Stacks of Python threads, as `py-spy dump` and faulthandler print them, and what they say in a
+// few words about where a worker is. For people: nothing is decided by it but whom to blame for a
+// hang that is one anyway.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace regroup::wire {
+
+// Beyond them the rest of a dump is not looked at.
+inline constexpr std::size_t kThreadsOfDump = 1000;
+inline constexpr std::size_t kFramesOfThread = 1000;
+
+struct StackFrame {
+  std::string function;
+  std::string file;  // As printed: whole, or the last of it.
+  int line = 0;
+  friend bool operator==(const StackFrame&, const StackFrame&) = default;
+};
+
+struct ThreadStack {
+  std::string name;                // "MainThread"; faulthandler may have none.
+  bool current = false;            // faulthandler's: the one that heard the signal.
+  std::vector<StackFrame> frames;  // Innermost first.
+  friend bool operator==(const ThreadStack&, const ThreadStack&) = default;
+};
+
+// Lines that belong to neither form are skipped, so a dump may stand in the middle of other output.
+std::vector<ThreadStack> parse_stack_dump(std::string_view text);
+
+// The one that runs the program. Null: there is none.
+const ThreadStack* main_thread(const std::vector<ThreadStack>& threads);
+
+// Where a worker is.
+struct Whereabouts {
+  std::string words;        // "in all_reduce", "in read() at loader.py:12 (fetch) under DataLoader"
+  bool collective = false;  // It waits for other ranks.
+  friend bool operator==(const Whereabouts&, const Whereabouts&) = default;
+};
+
+// `stack` may be null; `system_call` may be empty: "read", "futex", ...; then `state` says it.
+Whereabouts whereabouts(const ThreadStack* stack, std::string_view system_call, char state);
+
+struct RankAt {
+  int rank = 0;
+  Whereabouts at;
+};
+
+// "ranks 0-2, 4-7 wait in all_reduce; rank 3 is in read() under DataLoader".
+std::string where_they_are(const std::vector<RankAt>& ranks);
+
+// Who is somewhere else than the rest: first those who wait for nobody, if the others do; else the
+// smallest lot. Empty: all are in the same place, or no lot is the smallest.
+std::vector<int> odd_ones(const std::vector<RankAt>& ranks);
+
+// One frame a line, innermost first: "loader.py:12 in fetch".
+std::string stack_lines(const ThreadStack& stack);
+
+}  // namespace regroup::wire
