@@ -40,6 +40,13 @@ enum class CgroupUse {
   Require,  // Or do not start.
 };
 
+// Whether the stacks of all workers are taken before they are ended.
+enum class TakeStacks {
+  Never,
+  OnHang,  // For a hang or an expired timer.
+  Always,  // For any failure: others tell where they were when one failed.
+};
+
 struct WorkersSpec {
   Attempt attempt;                      // One name for every command.
   std::vector<WorkerCommand> commands;  // By local rank.
@@ -58,6 +65,16 @@ struct WorkersSpec {
   // Asked now and then while a program cannot be begun, because its file system hangs, say. True:
   // the start is given up.
   std::function<bool()> give_up_start = {};
+
+  TakeStacks take_stacks = TakeStacks::OnHang;
+  // For Python's faulthandler: sent to workers that catch it, when stacks are taken. They are told
+  // by REGROUP_DUMP_SIGNAL and REGROUP_DUMP_FILE. 0: none.
+  int dump_signal = 44;  // SIGRTMIN + 10
+
+  // Nobody has done anything for so long: the workers hang, and are ended. Zero: not looked for.
+  Duration hang_timeout{};
+  // After the start nothing counts for so long. Empty: twice the timeout.
+  std::optional<Duration> hang_grace = {};
 
   // Of their output: docs/workers.md.
   std::string prefix_template = {};
@@ -93,7 +110,8 @@ struct ProcessFailure {
   bool out_of_memory = false;              // Only where something shows it.
   std::string core_file = {};
   std::int64_t peak_rss_bytes = 0;
-  std::string tail = {};  // The last of its stderr, at most 64 KiB.
+  std::string tail = {};   // The last of its stderr, at most 64 KiB.
+  std::string stack = {};  // Of its Python main thread, innermost first; empty: none was taken.
 };
 
 // Still there after SIGKILL and the last wait.
@@ -111,6 +129,10 @@ struct WorkersResult {
   std::vector<ProcessFailure> failures;  // The cause, and all others that did not end with 0.
   std::vector<Survivor> survivors;
   LogRoutes logs;
+  // Where the workers were when their stacks were taken: "ranks 0-2 wait in all_reduce; rank 3 is
+  // in read() under DataLoader". Empty: none were.
+  std::string where = {};
+  std::string stacks_file = {};
 };
 
 class Workers {

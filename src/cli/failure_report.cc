@@ -15,6 +15,8 @@ namespace {
 
 // What a report shows of a worker's stderr. The rest is in the log file, if there is one.
 constexpr int kTailLines = 20;
+// What a stack says is in its innermost frames.
+constexpr int kStackLines = 16;
 constexpr std::size_t kTailColumns = 400;
 constexpr int kTracebackLines = 60;
 constexpr std::size_t kWays = 10;  // In which others failed.
@@ -69,6 +71,17 @@ std::string last_lines(std::string_view text, int most) {
   return shown;
 }
 
+// The first lines of a text, each indented.
+std::string first_lines(std::string_view text, int most) {
+  std::string shown;
+  for (; !text.empty() && most > 0; --most) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    shown += "    " + printed(text.substr(0, end)) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return text.empty() ? shown : shown + "    ...\n";
+}
+
 std::string plural(std::size_t count, const char* one, const char* many) {
   return count == 1 ? one : many;
 }
@@ -98,6 +111,8 @@ std::string cause_text(const ProcessFailure& cause) {
           "\n";
   for (const std::string& line : cause.evidence) text += "  " + line + "\n";
   if (!cause.error_file.empty()) text += "  error file: " + cause.error_file + "\n";
+  if (!cause.stack.empty())
+    text += "  its Python stack, innermost first:\n" + first_lines(cause.stack, kStackLines);
   if (!cause.traceback.empty()) {
     text += last_lines(cause.traceback, kTracebackLines);
   } else if (cause.message.find('\n') != std::string::npos) {
@@ -142,7 +157,9 @@ std::string others_text(const WorkersResult& result) {
 
 std::string failure_report(const WorkersResult& result) {
   std::string text;
-  if (result.cause) text += cause_text(*result.cause) + others_text(result);
+  if (result.cause) text += cause_text(*result.cause);
+  if (!result.where.empty()) text += "  before the end: " + result.where + "\n";
+  if (result.cause) text += others_text(result);
   if (!result.survivors.empty()) {
     text += "regroup: " + std::to_string(result.survivors.size()) +
             plural(result.survivors.size(), " process", " processes") +
@@ -154,6 +171,7 @@ std::string failure_report(const WorkersResult& result) {
   }
   if (!result.succeeded && !result.logs.directory.empty() && wrote_files(result))
     text += (text.empty() ? "regroup: logs: " : "  logs: ") + result.logs.directory + "\n";
+  if (!result.stacks_file.empty()) text += "  stacks of all: " + result.stacks_file + "\n";
   return text;
 }
 

@@ -68,6 +68,7 @@ const std::vector<Choice>& choices() {
       {"numa-binding", {"node", "socket", "exclusive", "core-complex"}},
       {"exit-code", {"worker", "torchrun"}},
       {"cgroup", {"auto", "off", "require"}},
+      {"evidence", {"on-hang", "always", "never"}},
       {"logs-specs", {"default"}},
       {"print-completion", {"bash", "zsh"}},
   };

@@ -155,11 +155,65 @@ void add_stop_flags(CLI::App& command, WorkerFlags& flags) {
       ->group(kGroup);
 }
 
+void add_hang_flags(CLI::App& command, WorkerFlags& flags) {
+  constexpr const char* kGroup = "Hangs";
+  command
+      .add_option("--hang-timeout", flags.hang_seconds,
+                  "Workers that write nothing, move no data and use no CPU time for SECONDS hang, "
+                  "and fail. On every node or on none. 0: not looked for")
+      ->type_name("SECONDS")
+      ->check(is_seconds)
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--hang-grace", flags.hang_grace_seconds,
+                  "After the workers' start nothing counts for SECONDS: loading, compiling, the "
+                  "first step. Default twice --hang-timeout")
+      ->type_name("SECONDS")
+      ->check(is_seconds)
+      ->group(kGroup);
+  command
+      .add_option("--evidence", flags.evidence,
+                  "When the stacks of all workers are taken before they are ended: on-hang (and "
+                  "for expired timers), always (also for the others when one fails), never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"on-hang", "always", "never"}).description(""))
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--dump-signal", flags.dump_signal,
+                  "The signal that workers have registered Python's faulthandler for; sent only "
+                  "to those that catch it. Default 44, as regroup.dump_on_hang() does it")
+      ->type_name("NAME")
+      ->group(kGroup);
+}
+
+Duration in_duration(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+Result<void> apply_hang_flags(const WorkerFlags& flags, WorkersSpec& spec) {
+  spec.hang_timeout = in_duration(flags.hang_seconds);
+  if (flags.hang_grace_seconds) spec.hang_grace = in_duration(*flags.hang_grace_seconds);
+  spec.take_stacks = flags.evidence == "never"    ? TakeStacks::Never
+                     : flags.evidence == "always" ? TakeStacks::Always
+                                                  : TakeStacks::OnHang;
+  if (flags.dump_signal.empty()) return {};
+  const auto found = runtime::parse_signals(flags.dump_signal);
+  if (found.numbers.size() != 1)
+    return fail(ErrorKind::InvalidArgument, "--dump-signal is '" + flags.dump_signal +
+                                                "'; it takes a signal that can be caught, "
+                                                "SIGUSR1, say");
+  spec.dump_signal = found.numbers.front();
+  return {};
+}
+
 }  // namespace
 
 void add_worker_flags(CLI::App& command, WorkerFlags& flags) {
   add_log_flags(command, flags);
   add_stop_flags(command, flags);
+  add_hang_flags(command, flags);
 }
 
 Result<WorkerChoices> apply(const WorkerFlags& flags, WorkersSpec& spec) {
@@ -194,6 +248,8 @@ Result<WorkerChoices> apply(const WorkerFlags& flags, WorkersSpec& spec) {
                 : flags.cgroup == "require" ? CgroupUse::Require
                                             : CgroupUse::Auto;
   spec.memory_limit = flags.memory_limit;
+  if (auto applied = apply_hang_flags(flags, spec); !applied)
+    return tl::unexpected(applied.error());
   return choices;
 }
 

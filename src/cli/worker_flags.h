@@ -32,6 +32,10 @@ struct WorkerFlags {
   std::optional<double> shutdown_seconds;
   std::string cgroup = "auto";
   std::uint64_t memory_limit = 0;
+  double hang_seconds = 0;
+  std::optional<double> hang_grace_seconds;
+  std::string evidence = "on-hang";
+  std::string dump_signal;
 };
 
 void add_worker_flags(CLI::App& command, WorkerFlags& flags);

@@ -123,7 +123,10 @@ void AgentHost::play(const Effects& effects) {
   for (const Effect& effect : effects)
     std::visit(Cases{[this](const Join&) { join(); },
                      [this](const Start& order) { start(order.restart_count); },
-                     [this](const Stop& order) { group_->stop(order.signal, order.grace); },
+                     [this](const Stop& order) {
+                       group_->stop(order.signal, order.grace,
+                                    machine_.signal() == 0 ? StopFor::Failure : StopFor::Order);
+                     },
                      [this](const Kill&) { group_->kill(); },
                      [this](const GiveUpJoin&) { meeting_.give_up_join(); },
                      [this](const CheckIn& order) { check_in(order.succeeded); },
@@ -220,6 +223,18 @@ Result<void> AgentHost::start_group(int restart_count) {
          .environment = std::move(*environment),
          .cpus = index < spec.cpus.size() ? spec.cpus[index] : std::vector<int>()});
   }
+  // What looks like a hang here may be a wait for another node.
+  std::function<bool(const std::optional<core::hang::Stall>&)> stalled;
+  if (round.info.world_size > 1)
+    stalled = [this](const std::optional<core::hang::Stall>& stall) {
+      std::optional<core::hang::Votes> votes;
+      if (stall)
+        votes = core::hang::Votes{.suspects = static_cast<int>(stall->suspects.size()),
+                                  .spinning = static_cast<int>(stall->spinning.size())};
+      meeting_.say_stalled(votes);
+      return stall && meeting_.all_say_hang();
+    };
+  meeting_.say_stalled({});
   auto routes = options_.logs->routes(workers.attempt);
   if (!routes) return tl::unexpected(routes.error());
   group_ = std::make_unique<WorkerGroup>(
@@ -235,6 +250,7 @@ Result<void> AgentHost::start_group(int restart_count) {
               },
           .waiting =
               [this](const std::string& text) { tell({.kind = Kind::Waiting, .text = text}); },
+          .stalled = stalled,
           .over = [this](WorkersResult result) { group_over(std::move(result)); }});
   return group_->start();
 }

@@ -40,4 +40,15 @@ inline constexpr Duration kDrainLimit = 2s;
 // The last lines on a console that does not read are waited for so long.
 inline constexpr Duration kConsolePatience = 2s;
 
+// All stacks of a group are taken within so long.
+inline constexpr Duration kStacksLimit = 5s;
+// All ranks of this node wait for another node, most likely. If none of the others acts within so
+// long, we do.
+inline constexpr Duration kOtherNodesTurn = 15s;
+// What is kept of one worker's stacks.
+inline constexpr std::size_t kStackText = 1024 * 1024;
+// A worker that was asked for its stacks writes them within so long; looked at so often.
+inline constexpr Duration kDumpPatience = 1s;
+inline constexpr Duration kDumpPause = 20ms;
+
 }  // namespace regroup::runtime

@@ -1,6 +1,7 @@
 #include "runtime/meeting.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "io/clock.h"
@@ -21,6 +22,19 @@ constexpr Duration kLastLook = 2500ms;
 // Why the run failed for good, in the round's store, for nodes of regroup. It is text for people.
 constexpr const char* kVerdictKey = "regroup/verdict";
 constexpr const char* kGoodbyeKey = "regroup/goodbye";
+// Followed by the node's rank: "suspects spinning" while its workers are stalled, else nothing.
+constexpr const char* kStalledKey = "regroup/stalled/";
+
+std::string votes_text(const core::hang::Votes& votes) {
+  return std::to_string(votes.suspects) + " " + std::to_string(votes.spinning);
+}
+
+std::optional<core::hang::Votes> parse_votes(const std::string& text) {
+  core::hang::Votes votes;
+  char end = 0;
+  if (std::sscanf(text.c_str(), "%d %d%c", &votes.suspects, &votes.spinning, &end) != 2) return {};
+  return votes;
+}
 
 std::string why_changed(const RendezvousStatus& status) {
   if (!status.member) return "this node was dropped from the round";
@@ -152,6 +166,7 @@ void Meeting::watch_now(const Watch& watch) {
     });
   };
   cut_off_ = false;
+  std::string told;
   while (rest(kLookAgain)) {
     const auto status = handler_->status();
     if (!status) {
@@ -163,7 +178,43 @@ void Meeting::watch_now(const Watch& watch) {
     if (std::exchange(cut_off_, false)) answer(watch.note, "the rendezvous store answers again");
     if (hear_verdict()) return answer(watch.failed, verdict());
     if (status->must_rejoin()) return answer(watch.changed, why_changed(*status));
+    exchange_stalls(told);
   }
+}
+
+void Meeting::say_stalled(std::optional<core::hang::Votes> votes) {
+  const std::lock_guard lock(mutex_);
+  votes_ = votes;
+  if (!votes) hang_ = false;
+}
+
+// Costs nothing while nobody is stalled. `told` is what the others know of us.
+void Meeting::exchange_stalls(std::string& told) {
+  std::optional<core::hang::Votes> mine;
+  {
+    const std::lock_guard lock(mutex_);
+    mine = votes_;
+  }
+  Store& store = *info_->store;
+  const auto key_of = [](std::int64_t node) { return kStalledKey + std::to_string(node); };
+  const std::string text = mine ? votes_text(*mine) : "";
+  if (text != told && store.set(key_of(info_->rank), text)) told = text;
+  if (!mine) return;
+  core::hang::Votes all = *mine;
+  for (std::int64_t node = 0; node < info_->world_size; ++node) {
+    if (node == info_->rank) continue;
+    const auto there = store.check({key_of(node)});
+    if (!there || !*there) return;
+    const auto said = store.get(key_of(node));
+    const auto votes = said ? parse_votes(*said) : std::nullopt;
+    if (!votes) {
+      hang_ = false;
+      return;
+    }
+    all.suspects += votes->suspects;
+    all.spinning += votes->spinning;
+  }
+  hang_ = core::hang::is_hang(all);
 }
 
 bool Meeting::hear_verdict() {

@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "core/hang/hang.h"
 #include "core/rendezvous/assign_ranks.h"
 #include "io/loop.h"
 #include "regroup/rendezvous.h"
@@ -52,6 +53,11 @@ class Meeting {
   void watch(Watch watch);
   void look_away();
 
+  // Whether this node's workers are stalled, for the others to know; and whether the last that was
+  // heard of all nodes makes a hang. Told and asked by watch().
+  void say_stalled(std::optional<core::hang::Votes> votes);
+  bool all_say_hang() const { return hang_; }
+
   // Says how our part of the round ended (`cause` is for the others to read, if it failed for good)
   // and, after a success, waits for all others to have said so, `limit` long.
   void check_in(bool succeeded, std::string cause, Duration limit,
@@ -74,6 +80,7 @@ class Meeting {
   void leave_now(bool close);
   // True once another node has said so; it is told that we know.
   bool hear_verdict();
+  void exchange_stalls(std::string& told);
   void wait_for_goodbyes();
   // False once somebody asked for the end of what is under way.
   bool rest(Duration limit);
@@ -98,6 +105,8 @@ class Meeting {
   std::uint64_t begun_ = 0;
   std::uint64_t enough_ = 0;
   std::string verdict_;
+  std::optional<core::hang::Votes> votes_;
+  std::atomic<bool> hang_ = false;
   // Answers that come when we are gone are dropped.
   std::shared_ptr<bool> here_;
   std::thread thread_;

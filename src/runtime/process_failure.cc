@@ -44,9 +44,7 @@ ProcessFailure make_failure(const EndedWorker& worker) {
   if (outcome.exit.signal != 0) failure.signal_name = io::signal_name(outcome.exit.signal);
   failure.message = end_in_words(worker);
   if (!worker.sentence.empty()) {
-    // Whatever it wrote before, this is why it ended.
-    failure.evidence.insert(failure.evidence.begin(), failure.message);
-    failure.message = worker.sentence;
+    failure.message = worker.sentence;  // Whatever it wrote before, this is why it ended.
     return failure;
   }
 

@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "base/check.h"
-#include "base/template.h"
 #include "base/text.h"
 #include "io/clock.h"
 #include "io/interfaces.h"
@@ -22,16 +21,12 @@ using namespace core::supervision;
 
 namespace {
 
-constexpr int kBindMemory = 2;  // MPOL_BIND, of the kernel's interface.
-
 template <class... Ts>
 struct Cases : Ts... {
   using Ts::operator()...;
 };
 template <class... Ts>
 Cases(Ts...) -> Cases<Ts...>;
-
-std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -49,6 +44,7 @@ WorkerGroup::WorkerGroup(io::Loop& loop, WorkerHost& host, WorkersSpec spec, Log
       deadline_(loop),
       progress_(loop),
       second_look_(loop),
+      hang_look_(loop),
       workers_(spec_.commands.size()),
       host_name_(io::host_name()),
       alive_token_(std::make_shared<WorkerGroup*>(this)) {
@@ -67,101 +63,6 @@ void WorkerGroup::forget_sessions() {
   if (host_.guard() == nullptr) return;
   for (const pid_t leader : told_guard_) host_.guard()->forget_session(leader);
   told_guard_.clear();
-}
-
-Result<void> WorkerGroup::make_leaves() {
-  if (host_.cgroups() == nullptr) return {};
-  for (std::size_t rank = 0; rank < workers_.size(); ++rank) {
-    auto leaf = host_.cgroups()->make_leaf(std::to_string(rank), spec_.memory_limit);
-    if (!leaf && (spec_.cgroup == CgroupUse::Require || spec_.memory_limit != 0))
-      return tl::unexpected(leaf.error());
-    if (!leaf) {
-      host_.warn("worker " + std::to_string(rank) + " has no cgroup: " + leaf.error().message);
-      continue;
-    }
-    workers_[rank].leaf = std::move(*leaf);
-  }
-  return {};
-}
-
-io::ProcessSpec WorkerGroup::process_spec(int rank, const WorkerStreams& streams) {
-  const auto index = static_cast<std::size_t>(rank);
-  const WorkerCommand& command = spec_.commands[index];
-  const WorkerName& name = spec_.attempt.workers[index];
-  Worker& worker = workers_[index];
-  // This one alone: others are too common as shell variables in the arguments of `sh -c`.
-  const std::map<std::string, std::string> macros = {
-      {"local_rank", std::to_string(name.local_rank)}};
-
-  io::ProcessSpec process;
-  process.directory = command.directory;
-  process.output = streams.out;
-  process.errors = streams.err;
-  process.cpus = command.cpus;
-  process.argv.push_back(command.argv.front());
-  for (std::size_t i = 1; i < command.argv.size(); ++i)
-    process.argv.push_back(substitute(command.argv[i], macros));
-  auto environment = command.environment;
-  environment["TORCHELASTIC_ERROR_FILE"] = routes_.workers[index].error_file;
-  for (const auto& [variable, value] : environment)
-    process.environment.push_back(std::string(variable).append("=").append(value));
-  if (!command.memory_nodes.empty())
-    process.memory = io::MemoryPolicy{kBindMemory, command.memory_nodes};
-  if (worker.leaf) {
-    process.cgroup = worker.leaf->born_in();
-    process.join = worker.leaf->join();
-  }
-  worker.program = last_part(command.argv.front());
-  worker.error_file = routes_.workers[index].error_file;
-  return process;
-}
-
-Result<void> WorkerGroup::start() {
-  for (const WorkerCommand& command : spec_.commands)
-    if (command.argv.empty())
-      return fail(ErrorKind::InvalidArgument, "a worker needs a command: its argv is empty");
-  if (auto made = make_leaves(); !made) return made;
-  auto streams = host_.pump().open(routes_, spec_.attempt.workers);
-  if (!streams) return tl::unexpected(streams.error());
-  before_ = look_before_start();
-  std::vector<io::ProcessSpec> specs;
-  for (std::size_t rank = 0; rank < workers_.size(); ++rank)
-    specs.push_back(process_spec(static_cast<int>(rank), (*streams)[rank]));
-  bool watched = true;
-  const auto forked = [&](std::size_t rank, io::Process& process) {
-    // At once: whoever kills us may do it at any moment, and who dies first is told first.
-    if (!process.watch(loop_, [this, rank] { ended(static_cast<int>(rank)); })) watched = false;
-    if (host_.guard() == nullptr) return;
-    host_.guard()->watch_session(process.pid());
-    told_guard_.push_back(process.pid());
-  };
-  auto started = io::start_processes(specs, {.forked = forked, .give_up = spec_.give_up_start});
-  if (!started && started.error().for_cgroup && spec_.cgroup == CgroupUse::Auto &&
-      spec_.memory_limit == 0) {
-    host_.warn("workers are started without control groups: " + started.error().error.message);
-    for (io::ProcessSpec& process : specs) {
-      process.cgroup = -1;
-      process.join.clear();
-    }
-    for (Worker& worker : workers_) worker.leaf.reset();
-    forget_sessions();
-    started = io::start_processes(specs, {.forked = forked, .give_up = spec_.give_up_start});
-  }
-  host_.pump().started();
-  if (!started) {
-    forget_sessions();
-    const WorkerName& name = spec_.attempt.workers[started.error().index];
-    return fail(started.error().error.kind, "rank " + std::to_string(name.global_rank) +
-                                                " (local rank " + std::to_string(name.local_rank) +
-                                                "): " + started.error().error.message);
-  }
-  processes_ = std::move(*started);
-  machine_.on_started();
-  if (watched) return {};
-  kill_all();
-  return fail(ErrorKind::Io,
-              "cannot watch the workers: no descriptors left. Raise the limit on open files "
-              "(ulimit -n).");
 }
 
 void WorkerGroup::ended(int rank) {
@@ -190,13 +91,14 @@ Effects WorkerGroup::hear_end(int rank) {
       machine_.on_exit(rank, {.code = worker.exit->code, .signal = worker.exit->signal}, io::now());
   const WorkerOutcome& outcome = machine_.workers()[index];
   if (outcome.end != End::Succeeded)
-    worker.evidence = take_evidence({.pid = processes_[index].pid(),
-                                     .exit = *worker.exit,
-                                     .signalled_by_us = outcome.end == End::Stopped,
-                                     .directory = spec_.commands[index].directory,
-                                     .program = worker.program,
-                                     .log_file = routes_.workers[index].err.file},
-                                    before_, worker.leaf.get());
+    worker.evidence =
+        take_evidence({.pid = processes_[index].pid(),
+                       .exit = *worker.exit,
+                       .signalled_by_us = outcome.end == End::Stopped || outcome.condemned,
+                       .directory = spec_.commands[index].directory,
+                       .program = worker.program,
+                       .log_file = routes_.workers[index].err.file},
+                      before_, worker.leaf.get());
   // Told before anything is done about it: the other nodes need not wait for our own stop.
   if (first && machine_.first_failure() && events_.failed) events_.failed(describe(rank));
   return effects;
@@ -215,10 +117,12 @@ void WorkerGroup::play(Effects effects) {
     // Whoever has ended before our signal ended by himself, though we have not been told yet.
     std::visit(Cases{[this, &effects](const SignalAll& order) {
                        hear_all_ends(effects);
+                       if (holds_for_stacks(order)) return;
                        machine_.on_signalled(order.number);
                        signal_all(order.number);
                      },
                      [this, &effects](const KillAll&) {
+                       give_up_stacks();
                        hear_all_ends(effects);
                        machine_.on_signalled(kSigKill);
                        kill_all();
@@ -241,25 +145,12 @@ void WorkerGroup::arm() {
   }
 }
 
-void WorkerGroup::stop(int signal, Duration grace) {
+void WorkerGroup::stop(int signal, Duration grace, StopFor reason) {
+  stop_for_ = reason;
   play(machine_.stop(signal, grace, io::now()));
 }
 
 void WorkerGroup::kill() { play(machine_.kill(io::now())); }
-
-bool WorkerGroup::sentence(int local_rank, int signal, const std::string& why) {
-  Effects effects;
-  hear_all_ends(effects);  // Who has ended meanwhile ended by himself.
-  const bool condemned = machine_.condemn(local_rank);
-  if (condemned) {
-    const auto index = static_cast<std::size_t>(local_rank);
-    workers_[index].sentence = why;
-    processes_[index].signal(signal);
-    processes_[index].signal(SIGCONT);  // Who is suspended cannot heed.
-  }
-  play(std::move(effects));
-  return condemned;
-}
 
 void WorkerGroup::forward(int signal) {
   if (signal == SIGWINCH) host_.pump().copy_window_size();
@@ -284,6 +175,8 @@ std::vector<pid_t> WorkerGroup::our_children() const {
   ours.reserve(processes_.size() + 1 + host_.strangers().size());
   for (const io::Process& process : processes_) ours.push_back(process.pid());
   if (host_.guard() != nullptr) ours.push_back(host_.guard()->pid());
+  if (taker_)
+    for (const pid_t helper : taker_->helpers()) ours.push_back(helper);
   ours.insert(ours.end(), host_.strangers().begin(), host_.strangers().end());
   return ours;
 }
@@ -331,6 +224,8 @@ std::vector<io::ProcessInfo> WorkerGroup::alive() const {
   if (spec_.claim_orphans) roots.reaper = ::getpid();
   for (const io::Process& process : processes_) roots.leaders.insert(process.pid());
   if (host_.guard() != nullptr) roots.spared.insert(host_.guard()->pid());
+  if (taker_)
+    for (const pid_t helper : taker_->helpers()) roots.spared.insert(helper);
   roots.spared.insert(host_.strangers().begin(), host_.strangers().end());
   auto found = io::belonging_to(io::list_processes(), roots);
   // Who has left his session and lost his parent is still in his group.
@@ -366,6 +261,8 @@ int WorkerGroup::count_alive() {
 
 void WorkerGroup::finish() {
   progress_.cancel();
+  hang_look_.cancel();
+  give_up_stacks();
   for (const io::ProcessInfo& process : alive())
     survivors_.push_back({.pid = process.pid,
                           .state = process.state,
@@ -398,6 +295,10 @@ void WorkerGroup::report(const std::vector<int>& still_open) {
   result.succeeded = machine_.succeeded() && survivors_.empty();
   result.survivors = survivors_;
   result.logs = routes_;
+  if (stacks_) {
+    result.where = stacks_->summary;
+    result.stacks_file = stacks_->file;
+  }
   std::vector<std::size_t> order;
   for (std::size_t rank = 0; rank < workers_.size(); ++rank) {
     const WorkerOutcome& outcome = machine_.workers()[rank];
@@ -421,15 +322,19 @@ void WorkerGroup::report(const std::vector<int>& still_open) {
 ProcessFailure WorkerGroup::describe(int rank) const {
   const auto index = static_cast<std::size_t>(rank);
   const Worker& worker = workers_[index];
-  return make_failure({.name = spec_.attempt.workers[index],
-                       .host = host_name_,
-                       .pid = processes_[index].pid(),
-                       .outcome = machine_.workers()[index],
-                       .time_micros = worker.ended_micros,
-                       .error_file = worker.error_file,
-                       .evidence = worker.evidence,
-                       .tail = host_.pump().tail(rank),
-                       .sentence = worker.sentence});
+  auto failure = make_failure({.name = spec_.attempt.workers[index],
+                               .host = host_name_,
+                               .pid = processes_[index].pid(),
+                               .outcome = machine_.workers()[index],
+                               .time_micros = worker.ended_micros,
+                               .error_file = worker.error_file,
+                               .evidence = worker.evidence,
+                               .tail = host_.pump().tail(rank),
+                               .sentence = worker.sentence});
+  if (stacks_)
+    for (const WorkerStack& stack : stacks_->workers)
+      if (stack.local_rank == rank) failure.stack = stack.python;
+  return failure;
 }
 
 std::map<int, pid_t> WorkerGroup::pids() const {

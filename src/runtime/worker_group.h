@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "core/hang/hang.h"
 #include "core/supervision/supervision.h"
 #include "io/cgroup.h"
 #include "io/loop.h"
@@ -26,6 +27,8 @@
 #include "io/process_table.h"
 #include "regroup/workers.h"
 #include "runtime/evidence.h"
+#include "runtime/hang_look.h"
+#include "runtime/stacks.h"
 #include "runtime/worker_host.h"
 
 namespace regroup::runtime {
@@ -35,9 +38,14 @@ struct GroupEvents {
   std::function<void(const ProcessFailure&)> failed = {};
   // A stop takes more than a moment: what is waited for, every few seconds.
   std::function<void(const std::string&)> waiting = {};
+  // At every look for a hang, with --hang-timeout: whether the workers are stalled. True: the run
+  // hangs, all nodes say so. Empty: there is no other node to ask.
+  std::function<bool(const std::optional<core::hang::Stall>&)> stalled = {};
   // Once, at the end: nothing lives any more, every line is where it belongs.
   std::function<void(WorkersResult)> over = {};
 };
+
+enum class StopFor { Order, Failure };
 
 class WorkerGroup {
  public:
@@ -48,14 +56,19 @@ class WorkerGroup {
   WorkerGroup& operator=(const WorkerGroup&) = delete;
 
   Result<void> start();
-  void stop(int signal, Duration grace);
+  // Because of a failure, here or on another node: the workers' stacks may be wanted.
+  void stop(int signal, Duration grace, StopFor reason = StopFor::Order);
   void kill();
   void forward(int signal);
-  // This worker is to die for what it did (its timer expired, it hangs): its end counts as its own
-  // failure, and `why` is what the failure says. False: too late, it has ended or is being stopped.
+  // This worker is to die for what it did (its timer expired): its end counts as its own failure,
+  // and `why` is what the failure says. The stacks of all are taken before. False: too late, it has
+  // ended or is being stopped.
   bool sentence(int local_rank, int signal, const std::string& why);
   // SIGCHLD came: orphans that have ended are reaped.
   void on_child();
+
+  // It sent a timer request: a sign of life.
+  void note_request(int local_rank);
 
   std::map<int, pid_t> pids() const;
   std::string waiting_for() const;
@@ -70,6 +83,7 @@ class WorkerGroup {
     std::int64_t ended_micros = 0;
     Evidence evidence;
     std::string sentence;  // Why we end it; empty: we do not.
+    std::uint64_t requests = 0;
   };
 
   Result<void> make_leaves();
@@ -91,6 +105,17 @@ class WorkerGroup {
   void finish();
   void report(const std::vector<int>& still_open);
   ProcessFailure describe(int rank) const;
+  int global_rank(int local_rank) const;
+
+  std::string dump_file(int rank) const;
+  void with_stacks(const std::string& why, std::function<void()> then);
+  void stacks_taken(Stacks stacks);
+  void give_up_stacks();
+  bool holds_for_stacks(const core::supervision::SignalAll& order);
+  void execute(int local_rank, int signal, const std::string& why);
+  void look_for_hangs();
+  void look_for_a_hang();
+  void judge_hang(const core::hang::Stall& stall);
 
   io::Loop& loop_;
   WorkerHost& host_;
@@ -102,6 +127,13 @@ class WorkerGroup {
   io::Timer progress_;
   io::Timer second_look_;
   std::set<int> traced_;  // Ended, but their tracers have not let go.
+  io::Timer hang_look_;
+  std::optional<core::hang::HangDetector> hang_;
+  std::optional<Instant> blame_ourselves_at_;  // Nobody here is to blame, but nobody else was, too.
+  StopFor stop_for_ = StopFor::Failure;        // Until somebody orders a stop.
+  std::unique_ptr<StackTaker> taker_;
+  std::vector<std::function<void()>> after_stacks_;
+  std::optional<Stacks> stacks_;
   Before before_;
   std::vector<Worker> workers_;
   std::vector<io::Process> processes_;

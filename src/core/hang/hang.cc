@@ -97,7 +97,7 @@ bool is_hang(const Votes& all) {
 }
 
 std::string signals_in_words(Duration quiet) {
-  return "has written nothing, moved no data, used no CPU time and sent no timer request for " +
+  return "written nothing, moved no data, used no CPU time and sent no timer request for " +
          in_words(quiet);
 }
 

@@ -78,7 +78,7 @@ struct Votes {
 };
 bool is_hang(const Votes& all);
 
-// "has written nothing, moved no data, used no CPU time and sent no timer request for 1m02s".
+// "written nothing, moved no data, used no CPU time and sent no timer request for 1m02s".
 std::string signals_in_words(Duration quiet);
 
 }  // namespace regroup::core::hang

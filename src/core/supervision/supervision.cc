@@ -138,6 +138,10 @@ bool Supervision::condemn(int worker) {
   return true;
 }
 
+void Supervision::postpone(Duration by) {
+  if (deadline_) deadline_ = *deadline_ + by;
+}
+
 std::optional<Instant> Supervision::next_deadline() const {
   if (deadline_ && next_look_) return std::min(*deadline_, *next_look_);
   return deadline_ ? deadline_ : next_look_;

@@ -89,6 +89,8 @@ class Supervision {
   // We end this one for what it did (its timer expired, it hangs): its end counts as its failure,
   // however it ends. False: too late, it has ended or everybody is being stopped.
   bool condemn(int worker);
+  // A signal that was ordered went out so much later, so the grace ends later too.
+  void postpone(Duration by);
   // So many processes of ours are alive, workers included. Asked for by Look; may come any time.
   Effects on_look(int alive, Instant now);
   // next_deadline() has come.

@@ -1,0 +1,179 @@
+// Workers that are ended for what they did: an expired timer, a hang. And what is taken of all of
+// them before: their stacks.
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/text.h"
+#include "io/clock.h"
+#include "runtime/limits.h"
+#include "runtime/worker_group.h"
+
+namespace regroup::runtime {
+
+using namespace core::supervision;
+
+namespace {
+
+std::string ranks_text(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  return (ranks.size() == 1 ? "rank " : "ranks ") + in_ranges(ranks);
+}
+
+}  // namespace
+
+std::string WorkerGroup::dump_file(int rank) const {
+  const std::string& error_file = routes_.workers[static_cast<std::size_t>(rank)].error_file;
+  if (spec_.take_stacks == TakeStacks::Never || spec_.dump_signal == 0 || error_file.empty())
+    return {};
+  return (std::filesystem::path(error_file).parent_path() / "dump.txt").string();
+}
+
+bool WorkerGroup::sentence(int local_rank, int signal, const std::string& why) {
+  const auto& outcome = machine_.workers().at(static_cast<std::size_t>(local_rank));
+  if (machine_.phase() != Phase::Running || outcome.end != End::None) return false;
+  with_stacks("rank " + std::to_string(global_rank(local_rank)) + ": " + why,
+              [this, local_rank, signal, why] { execute(local_rank, signal, why); });
+  return true;
+}
+
+void WorkerGroup::execute(int local_rank, int signal, const std::string& why) {
+  Effects effects;
+  hear_all_ends(effects);  // Who has ended meanwhile ended by himself.
+  if (machine_.condemn(local_rank)) {
+    const auto index = static_cast<std::size_t>(local_rank);
+    workers_[index].sentence = why;
+    processes_[index].signal(signal);
+    processes_[index].signal(SIGCONT);  // Who is suspended cannot heed.
+  }
+  play(std::move(effects));
+}
+
+// --- stacks --------------------------------------------------------------------------------------
+
+void WorkerGroup::with_stacks(const std::string& why, std::function<void()> then) {
+  if (spec_.take_stacks == TakeStacks::Never || stacks_) return then();
+  after_stacks_.push_back(std::move(then));
+  if (taker_) return;
+  std::vector<StackTarget> targets;
+  for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+    if (workers_[rank].exit) continue;
+    const WorkerName& name = spec_.attempt.workers[rank];
+    targets.push_back({.local_rank = name.local_rank,
+                       .global_rank = name.global_rank,
+                       .pid = processes_[rank].pid(),
+                       .program = spec_.commands[rank].argv.front(),
+                       .dump_file = dump_file(static_cast<int>(rank))});
+  }
+  taker_ = std::make_unique<StackTaker>(
+      std::move(targets),
+      StackOptions{.limit = kStacksLimit,
+                   .dump_signal = spec_.dump_signal,
+                   .file = routes_.directory.empty() ? "" : routes_.directory + "/stacks.txt",
+                   .why = why,
+                   .tail = [&pump = host_.pump()](int rank) { return pump.tail(rank); }},
+      [&loop = loop_, token = alive_token_](Stacks stacks) {
+        loop.post([token, stacks = std::move(stacks)]() mutable {
+          if (*token != nullptr) (*token)->stacks_taken(std::move(stacks));
+        });
+      });
+}
+
+void WorkerGroup::stacks_taken(Stacks stacks) {
+  if (!taker_) return;  // They came too late.
+  taker_.reset();
+  stacks_ = std::move(stacks);
+  if (events_.waiting && !stacks_->summary.empty())
+    events_.waiting(stacks_->summary + (stacks_->file.empty() ? "" : "; stacks: " + stacks_->file));
+  for (const auto& then : std::exchange(after_stacks_, {})) then();
+}
+
+void WorkerGroup::give_up_stacks() {
+  taker_.reset();
+  after_stacks_.clear();
+}
+
+bool WorkerGroup::holds_for_stacks(const SignalAll& order) {
+  const bool wanted = spec_.take_stacks == TakeStacks::Always && stop_for_ == StopFor::Failure &&
+                      machine_.running() > 0;
+  if (!wanted || stacks_ || taker_) {
+    give_up_stacks();
+    return false;
+  }
+  machine_.postpone(kStacksLimit);  // The grace does not run meanwhile.
+  with_stacks("the workers are stopped because of a failure",
+              [this, number = order.number, since = io::now()] {
+                machine_.postpone(io::now() - since - kStacksLimit);
+                play({SignalAll{number}});
+              });
+  return true;
+}
+
+// --- hangs ---------------------------------------------------------------------------------------
+
+void WorkerGroup::look_for_hangs() {
+  if (spec_.hang_timeout <= Duration{}) return;
+  hang_.emplace(core::hang::Settings{.timeout = spec_.hang_timeout,
+                                     .grace = spec_.hang_grace.value_or(2 * spec_.hang_timeout)},
+                static_cast<int>(workers_.size()), io::now());
+  hang_look_.set(hang_->next_look(), [this] { look_for_a_hang(); });
+}
+
+void WorkerGroup::look_for_a_hang() {
+  if (machine_.phase() != Phase::Running) return;
+  std::vector<WatchedWorker> watched;
+  watched.reserve(workers_.size());
+  for (std::size_t rank = 0; rank < workers_.size(); ++rank)
+    watched.push_back({.pid = workers_[rank].exit ? 0 : processes_[rank].pid(),
+                       .requests = workers_[rank].requests});
+  hang_->on_look(look_at_workers(watched), io::now());
+  hang_look_.set(hang_->next_look(), [this] { look_for_a_hang(); });
+  const auto stall = hang_->stalled();
+  if (!stall) blame_ourselves_at_.reset();
+  const bool agreed =
+      events_.stalled
+          ? events_.stalled(stall)
+          : stall && core::hang::is_hang({.suspects = static_cast<int>(stall->suspects.size()),
+                                          .spinning = static_cast<int>(stall->spinning.size())});
+  if (stall && agreed && !taker_) judge_hang(*stall);
+}
+
+void WorkerGroup::judge_hang(const core::hang::Stall& stall) {
+  const auto global = [this](const std::vector<int>& ranks) {
+    std::vector<int> all;
+    all.reserve(ranks.size());
+    for (const int rank : ranks) all.push_back(global_rank(rank));
+    return all;
+  };
+  std::vector<int> others = stall.waiting;
+  others.insert(others.end(), stall.spinning.begin(), stall.spinning.end());
+  const std::string signals = core::hang::signals_in_words(stall.quiet);
+  std::string line = "this node's workers hang";
+  if (!stall.suspects.empty())
+    line = ranks_text(global(stall.suspects)) + (stall.suspects.size() == 1 ? " has " : " have ") +
+           signals + (others.empty() ? "" : ", while " + ranks_text(global(others)) + " wait");
+  if (!stacks_ && events_.waiting) events_.waiting("hang: " + line + "; taking their stacks");
+  with_stacks("hang: " + line, [this, stall, signals] {
+    std::vector<int> blamed = stacks_ ? stacks_->odd : std::vector<int>();
+    // All are in the same place, and wait for somebody on another node: it is that node's turn.
+    if (blamed.empty() && events_.stalled) {
+      if (!blame_ourselves_at_) blame_ourselves_at_ = io::now() + kOtherNodesTurn;
+      if (io::now() < *blame_ourselves_at_) return;
+    }
+    if (blamed.empty()) blamed = stall.suspects;
+    if (blamed.empty()) blamed = stall.spinning;
+    execute(blamed.front(), SIGKILL, "hangs: it has " + signals);
+  });
+}
+
+int WorkerGroup::global_rank(int local_rank) const {
+  return spec_.attempt.workers[static_cast<std::size_t>(local_rank)].global_rank;
+}
+
+void WorkerGroup::note_request(int local_rank) {
+  ++workers_[static_cast<std::size_t>(local_rank)].requests;
+}
+
+}  // namespace regroup::runtime
