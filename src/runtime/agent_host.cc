@@ -225,7 +225,8 @@ Result<void> AgentHost::start_group(int restart_count) {
   }
   // What looks like a hang here may be a wait for another node.
   std::function<bool(const std::optional<core::hang::Stall>&)> stalled;
-  if (round.info.world_size > 1)
+  std::function<void(const std::vector<wire::RankAt>&)> where;
+  if (round.info.world_size > 1) {
     stalled = [this](const std::optional<core::hang::Stall>& stall) {
       std::optional<core::hang::Votes> votes;
       if (stall)
@@ -234,6 +235,12 @@ Result<void> AgentHost::start_group(int restart_count) {
       meeting_.say_stalled(votes);
       return stall && meeting_.all_say_hang();
     };
+    where = [this](const std::vector<wire::RankAt>& ours) {
+      meeting_.say_where(ours, [this](const std::vector<wire::RankAt>& all) {
+        if (group_) group_->hear_where(all);
+      });
+    };
+  }
   meeting_.say_stalled({});
   auto routes = options_.logs->routes(workers.attempt);
   if (!routes) return tl::unexpected(routes.error());
@@ -251,6 +258,7 @@ Result<void> AgentHost::start_group(int restart_count) {
           .waiting =
               [this](const std::string& text) { tell({.kind = Kind::Waiting, .text = text}); },
           .stalled = stalled,
+          .where = where,
           .over = [this](WorkersResult result) { group_over(std::move(result)); }});
   return group_->start();
 }

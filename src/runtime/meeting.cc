@@ -24,6 +24,8 @@ constexpr const char* kVerdictKey = "regroup/verdict";
 constexpr const char* kGoodbyeKey = "regroup/goodbye";
 // Followed by the node's rank: "suspects spinning" while its workers are stalled, else nothing.
 constexpr const char* kStalledKey = "regroup/stalled/";
+// Followed by the node's rank: where its ranks are, once all are judged to hang.
+constexpr const char* kWhereKey = "regroup/where/";
 
 std::string votes_text(const core::hang::Votes& votes) {
   return std::to_string(votes.suspects) + " " + std::to_string(votes.spinning);
@@ -179,13 +181,16 @@ void Meeting::watch_now(const Watch& watch) {
     if (hear_verdict()) return answer(watch.failed, verdict());
     if (status->must_rejoin()) return answer(watch.changed, why_changed(*status));
     exchange_stalls(told);
+    exchange_where();
   }
 }
 
 void Meeting::say_stalled(std::optional<core::hang::Votes> votes) {
   const std::lock_guard lock(mutex_);
   votes_ = votes;
-  if (!votes) hang_ = false;
+  if (votes) return;
+  hang_ = false;
+  on_where_ = {};
 }
 
 // Costs nothing while nobody is stalled. `told` is what the others know of us.
@@ -215,6 +220,44 @@ void Meeting::exchange_stalls(std::string& told) {
     all.spinning += votes->spinning;
   }
   hang_ = core::hang::is_hang(all);
+}
+
+void Meeting::say_where(const std::vector<wire::RankAt>& ours,
+                        std::function<void(std::vector<wire::RankAt>)> all) {
+  const std::lock_guard lock(mutex_);
+  where_ = wire::encode_ranks(ours);
+  on_where_ = std::move(all);
+}
+
+void Meeting::exchange_where() {
+  std::string ours;
+  std::function<void(std::vector<wire::RankAt>)> done;
+  {
+    const std::lock_guard lock(mutex_);
+    ours = where_;
+    done = on_where_;
+  }
+  if (!done) return;
+  Store& store = *info_->store;
+  Store::Keys keys;
+  keys.reserve(static_cast<std::size_t>(info_->world_size));
+  for (std::int64_t node = 0; node < info_->world_size; ++node)
+    keys.push_back(kWhereKey + std::to_string(node));
+  if (!store.set(keys[static_cast<std::size_t>(info_->rank)], ours)) return;
+  if (const auto there = store.check(keys); !there || !*there) return;
+  std::vector<wire::RankAt> all;
+  for (const std::string& key : keys) {
+    const auto text = store.get(key);
+    if (!text) return;
+    for (wire::RankAt& one : wire::decode_ranks(*text)) all.push_back(std::move(one));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    on_where_ = {};
+  }
+  loop_.post([here = here_, done, all = std::move(all)] {
+    if (*here) done(all);
+  });
 }
 
 bool Meeting::hear_verdict() {

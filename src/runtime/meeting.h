@@ -14,11 +14,13 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/hang/hang.h"
 #include "core/rendezvous/assign_ranks.h"
 #include "io/loop.h"
 #include "regroup/rendezvous.h"
+#include "wire/stack_dump.h"
 
 namespace regroup::runtime {
 
@@ -57,6 +59,10 @@ class Meeting {
   // heard of all nodes makes a hang. Told and asked by watch().
   void say_stalled(std::optional<core::hang::Votes> votes);
   bool all_say_hang() const { return hang_; }
+  // In a hang: where our ranks are; once all nodes have said so, where everybody is. By watch(),
+  // too.
+  void say_where(const std::vector<wire::RankAt>& ours,
+                 std::function<void(std::vector<wire::RankAt>)> all);
 
   // Says how our part of the round ended (`cause` is for the others to read, if it failed for good)
   // and, after a success, waits for all others to have said so, `limit` long.
@@ -81,6 +87,7 @@ class Meeting {
   // True once another node has said so; it is told that we know.
   bool hear_verdict();
   void exchange_stalls(std::string& told);
+  void exchange_where();
   void wait_for_goodbyes();
   // False once somebody asked for the end of what is under way.
   bool rest(Duration limit);
@@ -107,6 +114,8 @@ class Meeting {
   std::string verdict_;
   std::optional<core::hang::Votes> votes_;
   std::atomic<bool> hang_ = false;
+  std::string where_;
+  std::function<void(std::vector<wire::RankAt>)> on_where_;
   // Answers that come when we are gone are dropped.
   std::shared_ptr<bool> here_;
   std::thread thread_;

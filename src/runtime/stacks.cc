@@ -86,6 +86,13 @@ struct Case {
 
 }  // namespace
 
+std::vector<wire::RankAt> Stacks::ranks() const {
+  std::vector<wire::RankAt> all;
+  all.reserve(workers.size());
+  for (const WorkerStack& worker : workers) all.push_back({worker.global_rank, worker.at});
+  return all;
+}
+
 struct StackTaker::Impl {
   std::vector<StackTarget> targets;
   StackOptions options;
@@ -199,7 +206,6 @@ void StackTaker::Impl::read_dumps(std::vector<Case>& cases, Instant deadline) co
 
 Stacks StackTaker::Impl::conclude(const std::vector<Case>& cases) const {
   Stacks stacks;
-  std::vector<wire::RankAt> ranks;
   std::string text = options.why.empty() ? "" : options.why + "\n\n";
   for (const Case& one : cases) {
     auto threads = wire::parse_stack_dump(one.text);
@@ -221,12 +227,9 @@ Stacks StackTaker::Impl::conclude(const std::vector<Case>& cases) const {
     }
     if (!one.look.kernel_stack.empty()) text += "-- in the kernel:\n" + one.look.kernel_stack;
     text += "\n";
-    ranks.push_back({worker.local_rank, worker.at});
     stacks.workers.push_back(std::move(worker));
   }
-  stacks.odd = wire::odd_ones(ranks);
-  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i].rank = cases[i].target.global_rank;
-  stacks.summary = wire::where_they_are(ranks);
+  stacks.summary = wire::where_they_are(stacks.ranks());
   if (options.file.empty()) return stacks;
   std::ofstream file(options.file, std::ios::binary | std::ios::app);
   file << stacks.summary << "\n\n" << text << std::flush;

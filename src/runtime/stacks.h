@@ -47,9 +47,9 @@ struct WorkerStack {
 
 struct Stacks {
   std::vector<WorkerStack> workers;
-  std::string summary;   // wire::where_they_are.
-  std::vector<int> odd;  // Local ranks; wire::odd_ones.
-  std::string file;      // Empty: it could not be written, or was not asked for.
+  std::vector<wire::RankAt> ranks() const;  // Their global ranks.
+  std::string summary;                      // wire::where_they_are.
+  std::string file;                         // Empty: it could not be written, or was not asked for.
 };
 
 class StackTaker {

@@ -41,6 +41,8 @@ struct GroupEvents {
   // At every look for a hang, with --hang-timeout: whether the workers are stalled. True: the run
   // hangs, all nodes say so. Empty: there is no other node to ask.
   std::function<bool(const std::optional<core::hang::Stall>&)> stalled = {};
+  // After that: where our ranks are. Where all are comes by hear_where().
+  std::function<void(const std::vector<wire::RankAt>&)> where = {};
   // Once, at the end: nothing lives any more, every line is where it belongs.
   std::function<void(WorkersResult)> over = {};
 };
@@ -67,6 +69,8 @@ class WorkerGroup {
   // SIGCHLD came: orphans that have ended are reaped.
   void on_child();
 
+  // Where the ranks of all nodes are, in a hang.
+  void hear_where(const std::vector<wire::RankAt>& all);
   // It sent a timer request: a sign of life.
   void note_request(int local_rank);
 
@@ -129,7 +133,8 @@ class WorkerGroup {
   std::set<int> traced_;  // Ended, but their tracers have not let go.
   io::Timer hang_look_;
   std::optional<core::hang::HangDetector> hang_;
-  std::optional<Instant> blame_ourselves_at_;  // Nobody here is to blame, but nobody else was, too.
+  std::optional<core::hang::Stall> hung_;      // Judged to be a hang.
+  std::optional<Instant> blame_ourselves_at_;  // No other node has acted by then.
   StopFor stop_for_ = StopFor::Failure;        // Until somebody orders a stop.
   std::unique_ptr<StackTaker> taker_;
   std::vector<std::function<void()>> after_stacks_;

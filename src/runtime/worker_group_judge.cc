@@ -131,16 +131,22 @@ void WorkerGroup::look_for_a_hang() {
   hang_->on_look(look_at_workers(watched), io::now());
   hang_look_.set(hang_->next_look(), [this] { look_for_a_hang(); });
   const auto stall = hang_->stalled();
-  if (!stall) blame_ourselves_at_.reset();
   const bool agreed =
       events_.stalled
           ? events_.stalled(stall)
           : stall && core::hang::is_hang({.suspects = static_cast<int>(stall->suspects.size()),
                                           .spinning = static_cast<int>(stall->spinning.size())});
-  if (stall && agreed && !taker_) judge_hang(*stall);
+  if (!stall || !agreed) {
+    hung_.reset();
+  } else if (!hung_) {
+    judge_hang(*stall);
+  } else if (blame_ourselves_at_ && io::now() >= *blame_ourselves_at_) {
+    hear_where(stacks_ ? stacks_->ranks() : std::vector<wire::RankAt>());
+  }
 }
 
 void WorkerGroup::judge_hang(const core::hang::Stall& stall) {
+  hung_ = stall;
   const auto global = [this](const std::vector<int>& ranks) {
     std::vector<int> all;
     all.reserve(ranks.size());
@@ -149,23 +155,45 @@ void WorkerGroup::judge_hang(const core::hang::Stall& stall) {
   };
   std::vector<int> others = stall.waiting;
   others.insert(others.end(), stall.spinning.begin(), stall.spinning.end());
-  const std::string signals = core::hang::signals_in_words(stall.quiet);
-  std::string line = "this node's workers hang";
+  std::string line = "this node's workers wait for another's";
   if (!stall.suspects.empty())
     line = ranks_text(global(stall.suspects)) + (stall.suspects.size() == 1 ? " has " : " have ") +
-           signals + (others.empty() ? "" : ", while " + ranks_text(global(others)) + " wait");
-  if (!stacks_ && events_.waiting) events_.waiting("hang: " + line + "; taking their stacks");
-  with_stacks("hang: " + line, [this, stall, signals] {
-    std::vector<int> blamed = stacks_ ? stacks_->odd : std::vector<int>();
-    // All are in the same place, and wait for somebody on another node: it is that node's turn.
-    if (blamed.empty() && events_.stalled) {
-      if (!blame_ourselves_at_) blame_ourselves_at_ = io::now() + kOtherNodesTurn;
-      if (io::now() < *blame_ourselves_at_) return;
-    }
-    if (blamed.empty()) blamed = stall.suspects;
-    if (blamed.empty()) blamed = stall.spinning;
-    execute(blamed.front(), SIGKILL, "hangs: it has " + signals);
+           core::hang::signals_in_words(stall.quiet) +
+           (others.empty() ? ""
+                           : ", while " + ranks_text(global(others)) +
+                                 (others.size() == 1 ? " waits" : " wait"));
+  if (events_.waiting)
+    events_.waiting("hang: " + line +
+                    (spec_.take_stacks == TakeStacks::Never ? "" : "; taking their stacks"));
+  with_stacks("hang: " + line, [this] {
+    if (!hung_) return;  // It was none.
+    const auto ours = stacks_ ? stacks_->ranks() : std::vector<wire::RankAt>();
+    if (!events_.where) return hear_where(ours);
+    blame_ourselves_at_ = io::now() + kOtherNodesTurn;
+    events_.where(ours);
   });
+}
+
+void WorkerGroup::hear_where(const std::vector<wire::RankAt>& all) {
+  if (!hung_ || machine_.phase() != Phase::Running) return;
+  if (stacks_ && all.size() > stacks_->workers.size()) {
+    stacks_->summary = wire::where_they_are(all);
+    if (events_.waiting) events_.waiting(stacks_->summary);
+  }
+  std::vector<int> blamed = wire::odd_ones(all);
+  // On every node the same: who is the first of the ranks that are alike.
+  if (blamed.empty() && !all.empty()) blamed.push_back(all.front().rank);
+  const auto& names = spec_.attempt.workers;
+  auto found = std::find_if(names.begin(), names.end(), [&](const WorkerName& name) {
+    return !blamed.empty() && name.global_rank == blamed.front();
+  });
+  if (found == names.end()) {
+    if (!blamed.empty() && blame_ourselves_at_ && io::now() < *blame_ourselves_at_) return;
+    const auto& suspects = hung_->suspects.empty() ? hung_->spinning : hung_->suspects;
+    found = names.begin() + suspects.front();
+  }
+  const auto rank = static_cast<int>(found - names.begin());
+  execute(rank, SIGKILL, "hangs: it has " + core::hang::signals_in_words(hung_->quiet));
 }
 
 int WorkerGroup::global_rank(int local_rank) const {

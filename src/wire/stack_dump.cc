@@ -113,8 +113,10 @@ bool is_collective(const StackFrame& frame) {
                                                    "send",
                                                    "send_object_list",
                                                    "wait"};
-  return frame.file.find("torch/distributed/") != std::string::npos &&
-         names.contains(frame.function);
+  // py-spy knows the class of a method: "Work.wait".
+  const std::string_view function =
+      std::string_view(frame.function).substr(frame.function.rfind('.') + 1);
+  return frame.file.find("torch/distributed/") != std::string::npos && names.contains(function);
 }
 
 // The gradients of all ranks are exchanged inside it; Python sees no more of that.
@@ -248,6 +250,33 @@ std::vector<int> odd_ones(const std::vector<RankAt>& ranks) {
     if (lot.size() == least->second.size()) odd.insert(odd.end(), lot.begin(), lot.end());
   std::sort(odd.begin(), odd.end());
   return odd;
+}
+
+std::string encode_ranks(const std::vector<RankAt>& ranks) {
+  std::string text;
+  for (const auto& [rank, at] : ranks)
+    text += std::to_string(rank) + (at.collective ? " waits " : " is ") + at.words + "\n";
+  return text;
+}
+
+std::vector<RankAt> decode_ranks(std::string_view text) {
+  constexpr std::string_view kWaits = "waits ";
+  constexpr std::string_view kIs = "is ";
+  std::vector<RankAt> ranks;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t space = line.find(' ');
+    if (space == std::string_view::npos) continue;
+    const auto rank = number(line.substr(0, space));
+    line.remove_prefix(space + 1);
+    const bool collective = line.starts_with(kWaits);
+    if (!rank || (!collective && !line.starts_with(kIs))) continue;
+    ranks.push_back(
+        {*rank, {std::string(line.substr((collective ? kWaits : kIs).size())), collective}});
+  }
+  return ranks;
 }
 
 std::string stack_lines(const ThreadStack& stack) {

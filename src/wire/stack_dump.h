@@ -47,6 +47,7 @@ Whereabouts whereabouts(const ThreadStack* stack, std::string_view system_call, 
 struct RankAt {
   int rank = 0;
   Whereabouts at;
+  friend bool operator==(const RankAt&, const RankAt&) = default;
 };
 
 // "ranks 0-2, 4-7 wait in all_reduce; rank 3 is in read() under DataLoader".
@@ -55,6 +56,10 @@ std::string where_they_are(const std::vector<RankAt>& ranks);
 // Who is somewhere else than the rest: first those who wait for nobody, if the others do; else the
 // smallest lot. Empty: all are in the same place, or no lot is the smallest.
 std::vector<int> odd_ones(const std::vector<RankAt>& ranks);
+
+// For the other nodes of a run: a line for each rank. What is no such line is skipped.
+std::string encode_ranks(const std::vector<RankAt>& ranks);
+std::vector<RankAt> decode_ranks(std::string_view text);
 
 // One frame a line, innermost first: "loader.py:12 in fetch".
 std::string stack_lines(const ThreadStack& stack);

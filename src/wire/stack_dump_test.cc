@@ -107,6 +107,11 @@ TEST(StackDump, BlamesNobodyIfAllAreInOnePlaceOrAllInDifferentOnes) {
   EXPECT_THAT(odd_ones({}), IsEmpty());
 }
 
+TEST(StackDump, NodesTellEachOtherWhereTheirRanksAre) {
+  EXPECT_EQ(decode_ranks(encode_ranks(eight())), eight());
+  EXPECT_THAT(decode_ranks("x is in read()\n3 was in read()\n4\n\n5 is "), SizeIs(1));
+}
+
 TEST(StackDump, RubbishIsNoStack) {
   EXPECT_THAT(parse_stack_dump("Thread\n  (x:)\nThread x\n File \"\n"), IsEmpty());
   EXPECT_THAT(parse_stack_dump("    poll (a.py:1)\n"), IsEmpty());
