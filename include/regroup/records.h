@@ -1,0 +1,52 @@
+// What the monitoring of a run lives on: torchrun's events and metrics, under its names, as
+// docs/events.md lists them. An agent tells them to AgentOptions::on_event.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "regroup/time.h"
+
+namespace regroup {
+
+struct EventRecord {
+  enum class Source { Agent, Worker };
+  struct Worker {
+    int local_rank = 0;
+    int global_rank = 0;
+    int role_rank = 0;
+    int role_world_size = 1;
+    std::int64_t pid = 0;
+    std::optional<int> exit_code = {};  // Of one that failed; as Python says it.
+    friend bool operator==(const Worker&, const Worker&) = default;
+  };
+
+  // RENDEZVOUS, ASSIGN_WORKER_RANKS, SUCCEEDED, FAILED of the agent; START, SUCCEEDED, FAILED,
+  // TERMINATED of a worker. The event's name is "torchelastic.worker.status." and the state.
+  std::string state;
+  Source source = Source::Agent;
+  std::int64_t time_millis = 0;  // Since 1970.
+  std::string run_id = {};
+  std::string role = {};
+  std::string host = {};
+  std::string rendezvous_backend = {};
+  std::string entry_point = {};  // What a worker is started as, without its folder.
+  // Of the round that this node was in when it happened; empty: of none yet.
+  std::optional<std::int64_t> group_rank = {};
+  std::optional<std::int64_t> group_world_size = {};
+  int restarts = 0;                       // So far.
+  std::int64_t total_run_seconds = 0;     // Of the events at the end; 0 before.
+  std::optional<std::string> error = {};  // Of a worker: the JSON of its error file, or of none.
+  std::optional<Duration> took = {};
+  std::optional<Worker> worker = {};  // Of the source Worker.
+};
+
+struct MetricRecord {
+  std::string group = "torchelastic";  // "regroup": ours.
+  std::string name;
+  std::int64_t value = 0;
+  std::int64_t time_micros = 0;  // Since 1970.
+};
+
+}  // namespace regroup

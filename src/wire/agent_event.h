@@ -1,0 +1,22 @@
+// The agent's events and metrics as JSON, one line each without its end.
+//
+// Events have the keys of torchrun's, in their order, with its oddities: what belongs to the run is
+// a JSON text within the JSON, and what belongs to a worker stands there in lists of one.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "regroup/records.h"
+
+namespace regroup::wire {
+
+inline constexpr std::string_view kEventNamePrefix = "torchelastic.worker.status.";
+
+std::string encode_event(const EventRecord& event);
+std::string encode_metric(const MetricRecord& metric);
+
+// What torchrun says of the error of a worker that left no error file.
+std::string error_data_of(int exit_code);
+
+}  // namespace regroup::wire
