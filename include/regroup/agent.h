@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "regroup/logs.h"
+#include "regroup/records.h"
 #include "regroup/rendezvous.h"
 #include "regroup/result.h"
 #include "regroup/time.h"
@@ -63,6 +64,8 @@ struct AgentEvent {
     Signalled,       // `text` names it and its sender.
     CheckedIn,       // Every node's end is known, or is not waited for any longer: `text`.
     Ended,           // Our part is over: `result`.
+    Record,          // One of torchrun's events, for whoever keeps them: `record`.
+    Metric,          // One of torchrun's metrics, or of ours: `metric`.
   };
   Kind kind;
   std::string text = {};
@@ -74,6 +77,8 @@ struct AgentEvent {
   Duration took{};
   const ProcessFailure* failure = nullptr;
   const struct RunResult* result = nullptr;  // Of Ended.
+  const EventRecord* record = nullptr;       // As a line: to_json().
+  const MetricRecord* metric = nullptr;
   // Prints a line on standard error without getting into the middle of a worker's.
   std::function<void(const std::string&)> tell = {};
 };

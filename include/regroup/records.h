@@ -49,4 +49,9 @@ struct MetricRecord {
   std::int64_t time_micros = 0;  // Since 1970.
 };
 
+// One line without its end. An event has the keys of torchrun's, in its order.
+std::string to_json(const EventRecord& event);
+// The fields of torchrun's MetricData: timestamp (seconds), group_name, name, value.
+std::string to_json(const MetricRecord& metric);
+
 }  // namespace regroup

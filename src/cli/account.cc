@@ -71,6 +71,9 @@ std::string account_of(const AgentEvent& event, Level level) {
       return calm && !event.text.empty() ? line(event.text) : "";
     case Kind::Ended:
       return ended(*event.result);
+    case Kind::Record:
+    case Kind::Metric:
+      return "";  // For programs.
   }
   return "";
 }

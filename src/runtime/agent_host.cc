@@ -90,6 +90,7 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
       machine_({.max_restarts = options_.spec.max_restarts,
                 .stop_signal = options_.workers.stop_signal,
                 .grace = options_.workers.grace}),
+      records_(options_, [this](AgentEvent event) { tell(std::move(event)); }),
       meeting_(
           loop,
           // Called on the meeting's thread.
@@ -124,6 +125,7 @@ void AgentHost::play(const Effects& effects) {
     std::visit(Cases{[this](const Join&) { join(); },
                      [this](const Start& order) { start(order.restart_count); },
                      [this](const Stop& order) {
+                       records_.stopping();
                        group_->stop(order.signal, order.grace,
                                     machine_.signal() == 0 ? StopFor::Failure : StopFor::Order);
                      },
@@ -132,6 +134,7 @@ void AgentHost::play(const Effects& effects) {
                      [this](const CheckIn& order) { check_in(order.succeeded); },
                      [this](const GiveUpCheckIn&) { meeting_.give_up_check_in(); },
                      [this](const Leave& order) {
+                       records_.ended(machine_.ending(), result_);
                        meeting_.leave(order.close, [this] { play(machine_.on_left()); });
                      },
                      [this](const Finish& end) { finish(end.ending); }},
@@ -140,15 +143,18 @@ void AgentHost::play(const Effects& effects) {
 
 void AgentHost::join() {
   meeting_.look_away();
+  records_.joining(machine_.remaining_restarts());
   meeting_.join([this](Result<JoinedRound> done) { joined(std::move(done)); });
 }
 
 void AgentHost::joined(Result<JoinedRound> done) {
   if (done) {
     round_ = std::move(*done);
+    records_.joined(*round_);
     tell({.kind = Kind::Joined, .took = round_->took_to_meet + round_->took_to_assign});
     return play(machine_.on_joined());
   }
+  records_.join_failed();
   result_.error = done.error();
   const auto kind = done.error().kind;
   result_.cause_elsewhere = meeting_.verdict();
@@ -165,12 +171,15 @@ void AgentHost::joined(Result<JoinedRound> done) {
 
 void AgentHost::start(int restart_count) {
   const Instant begun = io::now();
+  records_.starting();
   if (auto started = start_group(restart_count); !started) {
+    records_.start_failed();
     result_.error = started.error();
     group_.reset();
     return play(machine_.on_start_failed());
   }
   machine_.on_started();
+  records_.started(group_->pids());
   tell({.kind = Kind::Started, .took = io::now() - begun});
   meeting_.watch(
       {.changed =
@@ -250,6 +259,7 @@ Result<void> AgentHost::start_group(int restart_count) {
           .failed =
               [this](const ProcessFailure& failure) {
                 machine_.on_worker_failed();
+                records_.stopping();
                 tell({.kind = Kind::Failed,
                       .restart = machine_.restart_count() + 1,
                       .max_restarts = options_.spec.max_restarts,
@@ -271,16 +281,19 @@ void AgentHost::group_over(WorkersResult result) {
     result_.failures.emplace(failure.global_rank, failure);
   result_.workers = std::move(result);
   meeting_.look_away();
+  records_.group_over(end, machine_.signal() != 0);
   play(machine_.on_group_over(end));
 }
 
 void AgentHost::check_in(bool succeeded) {
+  records_.checking_in();
   std::string cause;
   if (result_.cause)
     cause = "rank " + std::to_string(result_.cause->global_rank) + " on " + result_.cause->host +
             " failed: " + result_.cause->message;
   meeting_.check_in(succeeded, std::move(cause), options_.exit_barrier_timeout,
                     [this](const std::string& text) {
+                      records_.checked_in();
                       tell({.kind = Kind::CheckedIn, .text = text});
                       play(machine_.on_checked_in());
                     });

@@ -8,6 +8,7 @@
 #include "core/agent/agent.h"
 #include "io/loop.h"
 #include "regroup/agent.h"
+#include "runtime/agent_records.h"
 #include "runtime/meeting.h"
 #include "runtime/worker_group.h"
 #include "runtime/worker_host.h"
@@ -41,6 +42,7 @@ class AgentHost {
   WorkerHost& host_;
   AgentOptions options_;
   core::agent::Agent machine_;
+  AgentRecords records_;
   Meeting meeting_;
   std::optional<JoinedRound> round_;
   std::unique_ptr<WorkerGroup> group_;

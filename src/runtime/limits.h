@@ -30,6 +30,9 @@ inline constexpr std::size_t kConsoleText = 256 * 1024;
 inline constexpr std::size_t kOutputPipe = 1024 * 1024;
 // Read from one stream at a time, before the others have their turn.
 inline constexpr std::size_t kOutputRead = 256 * 1024;
+// Lines of events or metrics that wait for a file that does not take them (a pipe that nobody reads,
+// a full disk). Beyond it they are dropped, and counted.
+inline constexpr std::size_t kRecordBacklog = 1024 * 1024;
 
 // While workers are being stopped, what is waited for is said so often.
 inline constexpr Duration kStopProgress = 2s;
@@ -39,6 +42,8 @@ inline constexpr Duration kSecondLook = 20ms;
 inline constexpr Duration kDrainLimit = 2s;
 // The last lines on a console that does not read are waited for so long.
 inline constexpr Duration kConsolePatience = 2s;
+// What waits for a pipe that is full at the end of a run is waited for so long.
+inline constexpr Duration kRecordPatience = 1s;
 
 // All stacks of a group are taken within so long.
 inline constexpr Duration kStacksLimit = 5s;

@@ -110,6 +110,7 @@ class Agent {
   int restart_count() const { return settings_.max_restarts - remaining_; }
   int remaining_restarts() const { return remaining_; }
   int signal() const { return signal_; }
+  Ending ending() const { return ending_; }  // Once it leaves; before that it means nothing.
 
  private:
   // What is under way.
