@@ -29,6 +29,18 @@ class Docs(unittest.TestCase):
         in_docs = set(re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "cli.md").read_text(), re.M))
         self.assertEqual(in_code, in_docs)
 
+    def test_every_event_and_metric_is_documented(self):
+        code = (ROOT / "src/core/agent/recorder.cc").read_text()
+        docs = (ROOT / "docs/events.md").read_text()
+        states = re.findall(r'"([A-Z_]{4,})"', code)
+        calls = re.findall(r'"(?:Simple|Local)ElasticAgent\.(\w+)"', code)
+        metrics = re.findall(r'add_metric\(records, "(\w+)"', code)
+        phases = re.findall(r'add_phase\(records, "(\w+)"', code)
+        for found in (states, calls, metrics, phases):
+            self.assertGreaterEqual(len(found), 5)
+        for word in [*(f"| {state} |" for state in states), *calls, *metrics, *(f"phase.{one}.ms" for one in phases)]:
+            self.assertIn(word, docs)
+
     def test_every_opcode_is_documented(self):
         code = (ROOT / "src/wire/store_opcodes.h").read_text()
         in_code = {number for name, number in re.findall(r"^  (\w+) = (\d+),", code, re.M)

@@ -14,6 +14,7 @@
 #include "cli/our_environment.h"
 #include "cli/run_defaults.h"
 #include "cli/run_flags.h"
+#include "cli/run_records.h"
 #include "cli/worker_flags.h"
 #include "regroup/agent.h"
 #include "runtime/interpreter.h"
@@ -38,10 +39,6 @@ struct Prepared {
 };
 
 Result<Prepared> prepare(const RunFlags& flags) {
-  if (flags.event_log_handler != "null")
-    return fail(ErrorKind::InvalidArgument, flags.named("event-log-handler") + " " +
-                                                flags.event_log_handler +
-                                                ": events are not written yet; leave it out");
   auto plan = resolve(flags);
   if (!plan) return tl::unexpected(plan.error());
   const auto count = runtime::count_workers(plan->nproc);
@@ -144,11 +141,17 @@ int run_run(const std::vector<std::string>& words) {
     print_plan(*prepared);
     return kOk;
   }
+  auto records = RunRecords::open(*flags);
+  if (!records) return report(kBadStart, records.error().message);
   const Account account(flags->quiet     ? Account::Level::Quiet
                         : flags->verbose ? Account::Level::Verbose
                                          : Account::Level::Calm);
-  prepared->agent.on_event = [&](const AgentEvent& event) { account.tell(event); };
+  prepared->agent.on_event = [&](const AgentEvent& event) {
+    account.tell(event);
+    records->tell(event);
+  };
   const auto result = run_agent(std::move(prepared->agent));
+  for (const std::string& loss : records->close()) report(kOk, loss);
   if (!result) return report(kBadStart, result.error().message);
   if (result->failed() && result->cause) pass_on_error_file(*result->cause);
   const int code = exit_code_after(*result);

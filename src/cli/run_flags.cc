@@ -93,7 +93,11 @@ void add_other_flags(CLI::App& command, RunFlags& flags) {
   shown.flag("quiet", flags.quiet, "Only warnings, and what went wrong", 'q');
   shown.flag("verbose", flags.verbose, "Also what goes well", 'v');
   shown.value("event-log-handler", flags.event_log_handler, "NAME",
-              "torchrun's events: null, console, dynamic_rendezvous");
+              "torchrun's events: null (nowhere), console (on standard error)");
+  shown.value("event-log", flags.event_log, "FILE",
+              "Append torchrun's events to it, as JSON lines");
+  shown.value("metrics-log", flags.metrics_log, "FILE",
+              "Append torchrun's metrics and ours to it, as JSON lines");
 
   Group other(command, "Other");
   other.flag("dry-run", flags.dry_run, "Say what would be run, and run nothing");

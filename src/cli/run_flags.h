@@ -53,6 +53,8 @@ struct RunFlags {
   bool quiet = false;
   bool verbose = false;
   std::string event_log_handler = "null";
+  std::string event_log;    // A file; empty: none.
+  std::string metrics_log;  // Likewise.
 
   bool dry_run = false;
   std::string exit_code = "worker";  // Or "torchrun": always 1.

@@ -240,5 +240,17 @@ TEST(RunFlags, ACompletionNeedsNoScript) {
   EXPECT_THAT(parse({"--print-completion=zsh"})->to_print, HasSubstr("#compdef regroup"));
 }
 
+TEST(RunFlags, TheFilesOfEventsAndMetricsAreOursAndHaveNoVariable) {
+  const auto flags = parse({"--event-log=e", "--metrics_log", "m", "s.py"},
+                           {{"PET_EVENT_LOG", "other"}, {"PET_METRICS_LOG", "other"}});
+  ASSERT_TRUE(flags);
+  EXPECT_EQ(flags->event_log, "e");
+  EXPECT_EQ(flags->metrics_log, "m");
+  const auto without = parse({"s.py"}, {{"PET_EVENT_LOG", "other"}});
+  ASSERT_TRUE(without);
+  EXPECT_EQ(without->event_log, "");
+  EXPECT_EQ(without->event_log_handler, "null");
+}
+
 }  // namespace
 }  // namespace regroup::cli
