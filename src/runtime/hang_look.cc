@@ -1,11 +1,34 @@
 #include "runtime/hang_look.h"
 
+#include <set>
+#include <string_view>
+
 #include "io/process_look.h"
 #include "io/process_table.h"
 
 namespace regroup::runtime {
 
 using core::hang::Sample;
+
+pid_t behind_shells(const std::vector<io::ProcessInfo>& everybody, pid_t pid) {
+  static const std::set<std::string_view> shells = {"sh",  "bash", "dash",   "zsh",
+                                                    "ksh", "env",  "numactl"};
+  for (std::size_t depth = 0; depth < everybody.size(); ++depth) {
+    const io::ProcessInfo* self = nullptr;
+    const io::ProcessInfo* child = nullptr;
+    int children = 0;
+    for (const io::ProcessInfo& process : everybody) {
+      if (process.pid == pid) self = &process;
+      if (process.parent == pid && process.state != 'Z') {
+        child = &process;
+        ++children;
+      }
+    }
+    if (self == nullptr || children != 1 || !shells.contains(self->name)) break;
+    pid = child->pid;
+  }
+  return pid;
+}
 
 std::vector<std::optional<Sample>> look_at_workers(const std::vector<WatchedWorker>& workers) {
   const auto everybody = io::list_processes();
@@ -15,12 +38,13 @@ std::vector<std::optional<Sample>> look_at_workers(const std::vector<WatchedWork
     samples.emplace_back();
     if (worker.pid == 0) continue;
     Sample sample{.requests = worker.requests};
+    const pid_t itself = behind_shells(everybody, worker.pid);
     for (const io::ProcessInfo& process : io::belonging_to(everybody, {.leaders = {worker.pid}})) {
       const auto use = io::use_of(process.pid);
       if (!use) continue;
       sample.cpu += use->cpu;
       sample.moved += use->read;
-      (process.pid == worker.pid ? sample.written : sample.moved) += use->written;
+      (process.pid == itself ? sample.written : sample.moved) += use->written;
       if (process.state == 'D' || process.state == 'T' || process.state == 't') sample.held = true;
     }
     samples.back() = sample;
