@@ -25,5 +25,7 @@ inline constexpr std::size_t kClaimBytes = 1024;
 // less than kPickleDepth, because it is written inside other containers.
 inline constexpr std::size_t kExtraBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kExtraDepth = 16;
+// The head of an HTTP request; a longer one is refused with 431. Browsers send about 1 KiB.
+inline constexpr std::size_t kHttpHeadBytes = 8192;
 
 }  // namespace regroup::wire
