@@ -46,10 +46,17 @@ class TcpConnection final : public Connection, private Watcher {
     // hears of it from there.
     output_.consume(sent > 0 ? static_cast<std::size_t>(sent) : 0);
     blocked_ = !output_.empty();
-    if (blocked_)
+    if (blocked_) {
       watch();
-    else
+    } else {
       output_.release_if_empty(kIdleOutput);
+      if (ending_) ::shutdown(fd_, SHUT_WR);
+    }
+  }
+
+  void end_output() override {
+    ending_ = true;
+    if (output_.empty() && fd_ >= 0) ::shutdown(fd_, SHUT_WR);
   }
 
   void pause_reading() override {
@@ -131,6 +138,7 @@ class TcpConnection final : public Connection, private Watcher {
   std::uint32_t watching_ = 0;
   bool watched_ = false;
   bool paused_ = false;
+  bool ending_ = false;   // The end follows the output.
   bool blocked_ = false;  // The socket takes no more at present; the rest waits for EPOLLOUT.
 };
 

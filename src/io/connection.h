@@ -48,6 +48,10 @@ class Connection {
   virtual void pause_reading() = 0;
   virtual void resume_reading() = 0;
 
+  // Nothing follows what is in output(): behind it, the peer reads the end. Reading goes on,
+  // because closing with bytes unread would take the answer from a peer that has not read it yet.
+  virtual void end_output() = 0;
+
   // No call to the owner comes after this. What was in the buffers is gone.
   virtual void close() = 0;
 

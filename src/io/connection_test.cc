@@ -22,13 +22,17 @@ Instant soon() { return deadline_after(30s); }
 // Sends back what it hears. `before_reply` lets a test change what happens then.
 class Echo final : public ConnectionOwner {
  public:
-  Echo(Loop& loop, std::shared_ptr<Connection> connection)
-      : loop_(loop), connection_(std::move(connection)) {
+  Echo(Loop& loop, std::shared_ptr<Connection> connection, bool once)
+      : loop_(loop), connection_(std::move(connection)), once_(once) {
     EXPECT_TRUE(connection_->start(*this));
   }
   void bytes_came() override {
+    heard += connection_->input().view();
+    if (once_ && heard.size() > connection_->input().size())
+      return connection_->input().consume(connection_->input().size());
     connection_->output().append(connection_->input().view());
     connection_->input().consume(connection_->input().size());
+    if (once_) connection_->end_output();
     connection_->flush();
     if (connection_->output().size() > 0) {
       ++times_full;
@@ -46,11 +50,13 @@ class Echo final : public ConnectionOwner {
 
   int times_full = 0;
   int times_drained = 0;
+  std::string heard;
   std::string end;
 
  private:
   Loop& loop_;
   std::shared_ptr<Connection> connection_;
+  bool once_;  // Only the first that it hears; behind that its output ends.
 };
 
 class ConnectionTest : public testing::Test {
@@ -61,7 +67,7 @@ class ConnectionTest : public testing::Test {
     listener = std::move(*opened);
     listener->start(
         [this](std::shared_ptr<Connection> c) {
-          echo = std::make_unique<Echo>(loop, std::move(c));
+          echo = std::make_unique<Echo>(loop, std::move(c), once);
         },
         [](const std::string& trouble) { FAIL() << trouble; });
   }
@@ -75,6 +81,7 @@ class ConnectionTest : public testing::Test {
   Loop& loop = *own_loop;
   std::unique_ptr<Listener> listener;
   std::unique_ptr<Echo> echo;
+  bool once = false;
 };
 
 TEST_F(ConnectionTest, CarriesBytesBothWaysUntilThePeerCloses) {
@@ -89,6 +96,22 @@ TEST_F(ConnectionTest, CarriesBytesBothWaysUntilThePeerCloses) {
   loop.run();
   client.join();
   EXPECT_EQ(echo->end, "closed by the peer");
+}
+
+TEST_F(ConnectionTest, EndsItsOutputBehindTheAnswerAndReadsOn) {
+  once = true;
+  std::string answer;
+  std::thread client([&] {
+    auto socket = connect();
+    EXPECT_TRUE(socket.send("hello", soon()));
+    std::array<char, 64> room{};
+    while (const auto got = socket.receive(room, soon())) answer.append(room.data(), *got);
+    EXPECT_TRUE(socket.send(" again", soon()));
+  });
+  loop.run();
+  client.join();
+  EXPECT_EQ(answer, "hello");
+  EXPECT_EQ(echo->heard, "hello again");
 }
 
 TEST_F(ConnectionTest, StopsReadingFromAPeerThatDoesNotRead) {

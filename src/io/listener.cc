@@ -40,7 +40,7 @@ std::string describe_bind_failure(const Address& address, int error) {
   switch (error) {
     case EADDRINUSE:
       return message +
-             "the port is taken, perhaps by a store left from an earlier run. Stop it, or use "
+             "the port is taken, perhaps by a server left from an earlier run. Stop it, or use "
              "another "
              "port (0 takes any free one).";
     case EADDRNOTAVAIL:
