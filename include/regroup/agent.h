@@ -38,6 +38,18 @@ struct WorkerSpec {
   int max_restarts = 0;
 };
 
+// A port where this node tells over HTTP how it is doing: docs/health.md. Whoever reaches it may
+// ask.
+struct HealthOptions {
+  std::string address = "::";  // "::" is every address, IPv4 and IPv6.
+  std::uint16_t port = 0;      // 0: any free one; `on_listening` tells which.
+  // The agent counts as alive while its loop turns within so long of being asked to.
+  Duration limit = 60s;
+  // False: if the port cannot be had, that is a warning, and the agent runs without it.
+  bool required = true;
+  std::function<void(const std::vector<std::string>& addresses)> on_listening = {};
+};
+
 struct AgentOptions {
   WorkerSpec spec;
   RendezvousParameters rendezvous;
@@ -48,6 +60,7 @@ struct AgentOptions {
   std::vector<int> signals_to_forward = {};  // Go to the workers.
   // After our workers have succeeded, the others are waited for so long.
   Duration exit_barrier_timeout = 300s;
+  std::optional<HealthOptions> health = {};  // Empty: no such port.
   // What people may want to see, on the agent's thread; `tell` prints a line between the workers'.
   std::function<void(const struct AgentEvent&)> on_event = {};
 };

@@ -8,11 +8,34 @@
 
 #include "io/loop.h"
 #include "runtime/agent_host.h"
+#include "runtime/health_server.h"
 #include "runtime/limits.h"
 #include "runtime/worker_host.h"
 #include "runtime/worker_signals.h"
 
 namespace regroup {
+namespace {
+
+// Null if it cannot be had, and need not be.
+Result<std::unique_ptr<runtime::HealthServer>> open_health_port(
+    const HealthOptions& options, io::Loop& loop, runtime::WorkerHost& host,
+    const std::unique_ptr<runtime::AgentHost>& agent) {
+  auto started =
+      runtime::HealthServer::start(options, loop,
+                                   // The agent is there before the loop turns.
+                                   {.look = [&agent] { return agent->health(); },
+                                    .warn = [&host](const std::string& line) { host.warn(line); }});
+  if (!started && options.required)
+    return fail(ErrorKind::InvalidArgument, "no health port: " + started.error().message);
+  if (!started) {
+    host.warn("no health port: " + started.error().message);
+    return nullptr;
+  }
+  if (options.on_listening) options.on_listening((*started)->addresses());
+  return started;
+}
+
+}  // namespace
 
 Result<RunResult> run_agent(AgentOptions options) {
   if (options.spec.local_world_size < 1 || options.spec.command.empty())
@@ -34,9 +57,19 @@ Result<RunResult> run_agent(AgentOptions options) {
     return tl::unexpected(heard.error());
   auto host = runtime::WorkerHost::open(options.workers);
   if (!host) return tl::unexpected(host.error());
+  // Behind the guard, which would keep the port if we were killed.
+  std::unique_ptr<runtime::HealthServer> health;
+  if (options.health) {
+    auto started = open_health_port(*options.health, **loop, **host, agent);
+    if (!started) return tl::unexpected(started.error());
+    health = std::move(*started);
+  }
   agent = std::make_unique<runtime::AgentHost>(**loop, **host, std::move(options));
+  if (health) agent->on_change([&] { health->publish(agent->health()); });
   agent->begin();
   (*loop)->run();
+  agent->on_change({});
+  health.reset();
   (*host)->pump().flush_console(runtime::kConsolePatience);
   RunResult result = agent->take_result();
   agent.reset();

@@ -69,6 +69,15 @@ GroupEnd end_of(const WorkersResult& result) {
   return result.cause ? GroupEnd::Failed : GroupEnd::Stopped;
 }
 
+HealthFailure health_of(const ProcessFailure& failure) {
+  return {.rank = failure.global_rank,
+          .local_rank = failure.local_rank,
+          .host = failure.host,
+          .exit_code = failure.exit_code,
+          .message = failure.message,
+          .time_micros = failure.time_micros};
+}
+
 std::string names_of(const std::vector<int>& signals) {
   std::string names;
   for (const int number : signals) names += (names.empty() ? "" : ",") + io::signal_name(number);
@@ -91,14 +100,18 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
                 .stop_signal = options_.workers.stop_signal,
                 .grace = options_.workers.grace}),
       records_(options_, [this](AgentEvent event) { tell(std::move(event)); }),
-      meeting_(
-          loop,
-          // Called on the meeting's thread.
-          with_status(options_.rendezvous,
-                      [this](const std::string& line) {
-                        loop_.post([this, line] { tell({.kind = Kind::Waiting, .text = line}); });
-                      }),
-          options_.spec.role, options_.spec.local_world_size) {}
+      meeting_(loop,
+               // Called on the meeting's thread.
+               with_status(options_.rendezvous,
+                           [this](const std::string& line) {
+                             loop_.post([this, line] {
+                               waiting_ = line;
+                               tell({.kind = Kind::Waiting, .text = line});
+                             });
+                           }),
+               options_.spec.role, options_.spec.local_world_size),
+      begun_(io::now()),
+      begun_micros_(io::utc_micros()) {}
 
 void AgentHost::begin() { play(machine_.begin()); }
 
@@ -139,11 +152,13 @@ void AgentHost::play(const Effects& effects) {
                      },
                      [this](const Finish& end) { finish(end.ending); }},
                effect);
+  if (changed_) changed_();
 }
 
 void AgentHost::join() {
   meeting_.look_away();
   records_.joining(machine_.remaining_restarts());
+  waiting_.clear();
   meeting_.join([this](Result<JoinedRound> done) { joined(std::move(done)); });
 }
 
@@ -151,6 +166,7 @@ void AgentHost::joined(Result<JoinedRound> done) {
   if (done) {
     round_ = std::move(*done);
     records_.joined(*round_);
+    ++rounds_;
     tell({.kind = Kind::Joined, .took = round_->took_to_meet + round_->took_to_assign});
     return play(machine_.on_joined());
   }
@@ -260,6 +276,7 @@ Result<void> AgentHost::start_group(int restart_count) {
               [this](const ProcessFailure& failure) {
                 machine_.on_worker_failed();
                 records_.stopping();
+                last_failure_ = health_of(failure);
                 tell({.kind = Kind::Failed,
                       .restart = machine_.restart_count() + 1,
                       .max_restarts = options_.spec.max_restarts,
@@ -276,6 +293,7 @@ Result<void> AgentHost::start_group(int restart_count) {
 void AgentHost::group_over(WorkersResult result) {
   const GroupEnd end = end_of(result);
   result_.cause = result.cause;
+  if (result.cause) last_failure_ = health_of(*result.cause);
   result_.failures.clear();
   for (const ProcessFailure& failure : result.failures)
     result_.failures.emplace(failure.global_rank, failure);
@@ -310,6 +328,7 @@ void AgentHost::finish(Ending ending) {
 RunResult AgentHost::take_result() { return std::move(result_); }
 
 void AgentHost::tell(AgentEvent event) const {
+  if (changed_) changed_();
   if (!options_.on_event) return;
   if (round_) {
     event.round = round_->info.round;

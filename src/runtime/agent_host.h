@@ -1,6 +1,7 @@
 // Plays core/agent on a loop: meetings on their thread, workers as a group, one after the other.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "io/loop.h"
 #include "regroup/agent.h"
 #include "runtime/agent_records.h"
+#include "runtime/health_pages.h"
 #include "runtime/meeting.h"
 #include "runtime/worker_group.h"
 #include "runtime/worker_host.h"
@@ -26,6 +28,10 @@ class AgentHost {
   void on_child();
 
   RunResult take_result();
+
+  // How this node is doing now; what on_change() is given is called when that has changed.
+  HealthSnapshot health() const;
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
  private:
   void play(const core::agent::Effects& effects);
@@ -47,6 +53,14 @@ class AgentHost {
   std::optional<JoinedRound> round_;
   std::unique_ptr<WorkerGroup> group_;
   RunResult result_;
+
+  // For health().
+  std::function<void()> changed_;
+  Instant begun_;
+  std::int64_t begun_micros_;
+  std::int64_t rounds_ = 0;
+  std::string waiting_;  // While joining: for what.
+  std::optional<HealthFailure> last_failure_;
 };
 
 }  // namespace regroup::runtime

@@ -30,9 +30,22 @@ inline constexpr std::size_t kConsoleText = 256 * 1024;
 inline constexpr std::size_t kOutputPipe = 1024 * 1024;
 // Read from one stream at a time, before the others have their turn.
 inline constexpr std::size_t kOutputRead = 256 * 1024;
-// Lines of events or metrics that wait for a file that does not take them (a pipe that nobody reads,
-// a full disk). Beyond it they are dropped, and counted.
+// Lines of events or metrics that wait for a file that does not take them (a pipe that nobody
+// reads, a full disk). Beyond it they are dropped, and counted.
 inline constexpr std::size_t kRecordBacklog = 1024 * 1024;
+// Connections to the health port at one time. For one more, whoever has been silent for the longest
+// time is closed.
+inline constexpr std::size_t kHealthClients = 64;
+
+// A request to the health port has so long to come, and so long its answer has to be taken.
+inline constexpr Duration kHealthRequestLimit = 10s;
+// Whoever was told that we close has so long to close, too.
+inline constexpr Duration kHealthGoodbyeLimit = 2s;
+// A question about an agent whose loop does not turn is answered after so long: probes of
+// Kubernetes wait for a second.
+inline constexpr Duration kHealthPatience = 500ms;
+// However short the limit is, the loop has so long to show that it turns.
+inline constexpr Duration kHealthLeastPatience = 10ms;
 
 // While workers are being stopped, what is waited for is said so often.
 inline constexpr Duration kStopProgress = 2s;

@@ -344,6 +344,19 @@ std::map<int, pid_t> WorkerGroup::pids() const {
   return pids;
 }
 
+std::vector<WorkerGroup::Standing> WorkerGroup::standing() const {
+  std::vector<Standing> all;
+  all.reserve(processes_.size());
+  for (std::size_t rank = 0; rank < processes_.size(); ++rank)
+    all.push_back(
+        {spec_.attempt.workers[rank], processes_[rank].pid(), machine_.workers()[rank].end});
+  return all;
+}
+
+bool WorkerGroup::stopping() const {
+  return machine_.phase() == Phase::Stopping || machine_.phase() == Phase::Killing;
+}
+
 std::string WorkerGroup::waiting_for() const { return machine_.waiting_for(io::now()); }
 
 }  // namespace regroup::runtime

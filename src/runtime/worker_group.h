@@ -76,6 +76,14 @@ class WorkerGroup {
 
   std::map<int, pid_t> pids() const;
   std::string waiting_for() const;
+  struct Standing {
+    WorkerName name;
+    pid_t pid = 0;  // Of one that has ended, too.
+    core::supervision::End end = core::supervision::End::None;
+  };
+  std::vector<Standing> standing() const;  // By local rank.
+  // Whoever still runs is being ended.
+  bool stopping() const;
   bool over() const { return machine_.phase() == core::supervision::Phase::Over; }
 
  private:

@@ -24,6 +24,28 @@ std::string_view to_string(State state) {
   return "UNKNOWN";
 }
 
+std::string_view to_string(Doing doing) {
+  switch (doing) {
+    case Doing::Nothing:
+      return "nothing";
+    case Doing::Joining:
+      return "joining";
+    case Doing::Starting:
+      return "starting";
+    case Doing::Running:
+      return "running";
+    case Doing::Stopping:
+      return "stopping";
+    case Doing::CheckingIn:
+      return "checking in";
+    case Doing::Leaving:
+      return "leaving";
+    case Doing::Finished:
+      return "finished";
+  }
+  return "nothing";
+}
+
 Agent::Agent(const Settings& settings) : settings_(settings), remaining_(settings.max_restarts) {
   CHECK(settings.max_restarts >= 0);
 }

@@ -20,6 +20,11 @@ enum class State { Unknown, Init, Healthy, Unhealthy, Stopped, Succeeded, Failed
 
 std::string_view to_string(State state);  // "HEALTHY", as events and metrics call it.
 
+// What is under way.
+enum class Doing { Nothing, Joining, Starting, Running, Stopping, CheckingIn, Leaving, Finished };
+
+std::string_view to_string(Doing doing);  // "joining", "checking in": in words for people.
+
 struct Settings {
   int max_restarts = 0;
   int stop_signal = 15;
@@ -107,14 +112,13 @@ class Agent {
   Effects on_signal(int number);
 
   State state() const { return state_; }
+  Doing doing() const { return doing_; }
   int restart_count() const { return settings_.max_restarts - remaining_; }
   int remaining_restarts() const { return remaining_; }
   int signal() const { return signal_; }
   Ending ending() const { return ending_; }  // Once it leaves; before that it means nothing.
 
  private:
-  // What is under way.
-  enum class Doing { Nothing, Joining, Starting, Running, Stopping, CheckingIn, Leaving, Finished };
   // What a stop is for.
   enum class Then { Rejoin, End };
 
