@@ -647,7 +647,7 @@ class Flags(RunTest):
         code, out, err = self.run_alone("--help").finish()
         self.assertLess(time.monotonic() - begun, 5)  # torchrun takes longer to say its own.
         self.assertEqual((code, err), (0, ""))
-        for group in ("Nodes", "Rendezvous", "Workers", "Output", "Stopping", "What is shown", "Other"):
+        for group in ("Nodes", "Rendezvous", "Workers", "Output", "Stopping", "What is shown", "Health", "Other"):
             self.assertIn(f"\n{group}:\n", out)
         for flag in ("--nnodes", "--nproc-per-node", "--max-restarts", "--rdzv-endpoint", "--standalone"):
             self.assertIn(flag, out)

@@ -11,6 +11,7 @@
 #include "cli/account.h"
 #include "cli/cli.h"
 #include "cli/failure_report.h"
+#include "cli/health_port.h"
 #include "cli/our_environment.h"
 #include "cli/run_defaults.h"
 #include "cli/run_flags.h"
@@ -57,6 +58,14 @@ Result<Prepared> prepare(const RunFlags& flags) {
   agent.rendezvous = std::move(plan->rendezvous);
   agent.exit_barrier_timeout = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(flags.exit_barrier_timeout));
+  auto health =
+      choose_health_port(flags, std::getenv("TORCHELASTIC_HEALTH_CHECK_PORT"), prepared.notes);
+  if (!health) return tl::unexpected(health.error());
+  agent.health = std::move(*health);
+  if (agent.health && !flags.quiet && (agent.health->port == 0 || flags.verbose))
+    agent.health->on_listening = [](const std::vector<std::string>& addresses) {
+      for (const std::string& address : addresses) report(kOk, "health port: " + address);
+    };
   if (runtime::limits_omp_threads(agent.spec.environment, *count))
     prepared.notes.emplace_back(
         "OMP_NUM_THREADS is not set: each worker gets 1 thread. Set it for more");

@@ -99,6 +99,18 @@ void add_other_flags(CLI::App& command, RunFlags& flags) {
   shown.value("metrics-log", flags.metrics_log, "FILE",
               "Append torchrun's metrics and ours to it, as JSON lines");
 
+  Group health(command, "Health");
+  health.value("health-port", flags.health_port, "[ADDRESS:]PORT",
+               "Tell here over HTTP how this node is doing. Default "
+               "TORCHELASTIC_HEALTH_CHECK_PORT, or nowhere");
+  command
+      .add_option("--health-limit", flags.health_limit,
+                  "/healthz says 503 if the agent does not react for so long")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e9).description(""))
+      ->capture_default_str()
+      ->group("Health");
+
   Group other(command, "Other");
   other.flag("dry-run", flags.dry_run, "Say what would be run, and run nothing");
   other.value("exit-code", flags.exit_code, "WHOSE",

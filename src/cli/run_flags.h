@@ -56,6 +56,9 @@ struct RunFlags {
   std::string event_log;    // A file; empty: none.
   std::string metrics_log;  // Likewise.
 
+  std::string health_port;  // Empty: as TORCHELASTIC_HEALTH_CHECK_PORT says, or none.
+  double health_limit = 60;
+
   bool dry_run = false;
   std::string exit_code = "worker";  // Or "torchrun": always 1.
   std::string logs_specs;

@@ -40,7 +40,7 @@ inline constexpr std::size_t kHealthClients = 64;
 // A request to the health port has so long to come, and so long its answer has to be taken.
 inline constexpr Duration kHealthRequestLimit = 10s;
 // Whoever was told that we close has so long to close, too.
-inline constexpr Duration kHealthGoodbyeLimit = 2s;
+inline constexpr Duration kHealthGoodbyeLimit = 5s;
 // A question about an agent whose loop does not turn is answered after so long: probes of
 // Kubernetes wait for a second.
 inline constexpr Duration kHealthPatience = 500ms;
