@@ -1,6 +1,7 @@
 """`regroup run` as its users meet it: nodes that meet, fail, come and go, each a process of its own."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -141,6 +142,11 @@ class Restarts(RunTest):
         code, _, err = self.run_alone("--exit-code", "torchrun", *self.crew.command()).finish()
         self.assertEqual(code, 1, err)
         self.assertEqual(err.count(" failed: ended with exit code 6"), 1, err)
+
+    def test_the_exit_code_of_torchrun_is_not_that_of_a_bad_start(self):
+        self.crew.order(2)
+        code, _, err = self.run_alone("--exit-code", "torchrun", *self.crew.command()).finish()
+        self.assertEqual(code, 1, err)
 
 
 class TwoNodes(RunTest):
@@ -590,6 +596,41 @@ class Logs(RunTest):
         self.crew.order(0)
         self.assert_success(a, b)
         self.assertEqual(self.attempts(), ["attempt_0", "attempt_0.1"])
+
+
+class ErrorFiles(RunTest):
+    """What whoever has launched us finds in the file that he named."""
+
+    def left_by(self, *arguments, script="", env=None):
+        file, program = self.temporary / "ours.json", self.temporary / "program.py"
+        program.write_text(script)
+        words = [str(program) if word == "SCRIPT" else word for word in arguments]
+        code, _, err = self.run_alone(*words, env={"TORCHELASTIC_ERROR_FILE": str(file), **(env or {})}).finish()
+        self.assertNotEqual(code, 0, err)
+        return json.loads(file.read_text()) if file.exists() else None
+
+    def test_an_exception_of_a_script_run_by_its_path(self):
+        message = self.left_by("--run-path", "SCRIPT", script="raise ValueError('ä')")["message"]
+        self.assertEqual((message["message"], message["errorCode"]), ("ValueError: ä", 1))
+        self.assertTrue(message["extraInfo"]["timestamp"].isdigit())
+        self.assertIn("program.py", message["extraInfo"]["py_callstack"])
+
+    def test_an_exit_of_a_script_run_by_its_path_leaves_none(self):
+        self.assertIsNone(self.left_by("--run-path", "SCRIPT", script="import sys; sys.exit(7)"))
+
+    def test_everything_in_a_worker_s_file_is_passed_on(self):
+        script = """import os
+open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').write('{"message": {"message": "gone", "x": [1]}, "y": {}}')
+os._exit(7)
+"""
+        self.assertEqual(self.left_by("SCRIPT", script=script),
+                         {"message": {"message": "gone", "x": [1], "errorCode": 7}, "y": {}})
+
+    def test_a_failure_that_is_no_worker_s(self):
+        message = self.left_by("--no-python", "/nowhere/at/all")["message"]["message"]
+        self.assertIn("/nowhere/at/all", message)
+        message = self.left_by("--nproc-per-node", "many", "SCRIPT")["message"]["message"]
+        self.assertIn("--nproc-per-node=", message)
 
 
 class Flags(RunTest):

@@ -39,6 +39,10 @@ Result<std::optional<ErrorFile>> read_error_file(const std::string& path);
 // its first 64 KiB, and bytes that are no UTF-8 become U+FFFD.
 Result<void> write_error_file(const std::string& path, const ErrorFile& file);
 
+// A worker's file handed on to whoever has launched the launcher: all of `file.raw`, and in it the
+// exit code, as PyTorch tells it (-n for signal n). Written like the others.
+Result<void> copy_error_file(const std::string& path, const ErrorFile& file, int exit_code);
+
 // Calls `body`; whatever it throws is written to TORCHELASTIC_ERROR_FILE, if that is set, printed
 // on standard error, and turned into exit code 1.
 //

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <string_view>
 #include <vector>
 
 #include "base/text.h"
+#include "regroup/error_file.h"
 
 namespace regroup::cli {
 namespace {
@@ -179,13 +181,27 @@ int exit_code_of(const ProcessFailure& cause) {
   return cause.exit_code < 0 ? 128 - cause.exit_code : cause.exit_code;
 }
 
-void pass_on_error_file(const ProcessFailure& cause) {
+namespace {
+
+void write_for_our_launcher(const std::function<Result<void>(const std::string& path)>& write) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
-  if (path == nullptr || *path == 0 || !cause.error) return;
-  ErrorFile file = *cause.error;
-  file.error_code = cause.exit_code;
-  if (auto written = write_error_file(path, file); !written)
+  if (path == nullptr || *path == 0) return;
+  if (auto written = write(path); !written)
     std::cerr << "regroup: " << written.error().message << "\n";
+}
+
+}  // namespace
+
+void pass_on_error_file(const ProcessFailure& cause) {
+  if (!cause.error) return;
+  write_for_our_launcher([&](const std::string& path) {
+    return copy_error_file(path, *cause.error, cause.exit_code);
+  });
+}
+
+void leave_error_file(const std::string& message) {
+  write_for_our_launcher(
+      [&](const std::string& path) { return write_error_file(path, {.message = message}); });
 }
 
 }  // namespace regroup::cli

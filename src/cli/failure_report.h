@@ -18,4 +18,7 @@ int exit_code_of(const ProcessFailure& cause);
 // none.
 void pass_on_error_file(const ProcessFailure& cause);
 
+// The same of a failure that is no worker's.
+void leave_error_file(const std::string& message);
+
 }  // namespace regroup::cli

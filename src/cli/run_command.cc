@@ -133,6 +133,24 @@ int exit_code_after(const RunResult& result) {
   return kFailed;
 }
 
+// For whoever has launched us. torchrun leaves its own exceptions there too.
+void leave_error_file_of(const RunResult& result) {
+  if (result.cause) {
+    pass_on_error_file(*result.cause);
+  } else if (result.ending == Ending::Signalled) {
+    leave_error_file("ended by signal " + std::to_string(result.signal));
+  } else if (!result.error.message.empty()) {
+    leave_error_file(result.error.message);
+  } else if (!result.cause_elsewhere.empty()) {
+    leave_error_file("the run has failed on another node: " + result.cause_elsewhere);
+  }
+}
+
+int could_not_begin(const Error& error) {
+  leave_error_file(error.message);
+  return report(kBadStart, error.message);
+}
+
 }  // namespace
 
 int run_run(const std::vector<std::string>& words) {
@@ -143,7 +161,7 @@ int run_run(const std::vector<std::string>& words) {
     return kOk;
   }
   auto prepared = prepare(*flags);
-  if (!prepared) return report(kBadStart, prepared.error().message);
+  if (!prepared) return could_not_begin(prepared.error());
   if (!flags->quiet)
     for (const std::string& note : prepared->notes) report(kOk, note);
   if (flags->dry_run) {
@@ -161,10 +179,10 @@ int run_run(const std::vector<std::string>& words) {
   };
   const auto result = run_agent(std::move(prepared->agent));
   for (const std::string& loss : records->close()) report(kOk, loss);
-  if (!result) return report(kBadStart, result.error().message);
-  if (result->failed() && result->cause) pass_on_error_file(*result->cause);
+  if (!result) return could_not_begin(result.error());
+  if (result->failed()) leave_error_file_of(*result);
   const int code = exit_code_after(*result);
-  return flags->exit_code == "torchrun" && code != kOk && code != kBadStart ? kFailed : code;
+  return flags->exit_code == "torchrun" && code != kOk ? kFailed : code;
 }
 
 }  // namespace regroup::cli

@@ -69,7 +69,8 @@ class Resolver {
           &Resolver::read_config, &Resolver::choose_meeting, &Resolver::check_output})
       if (auto good = (this->*step)(); !good) return tl::unexpected(good.error());
     plan_.role = flags_.role;
-    plan_.nproc = flags_.nproc_per_node;
+    const auto nproc = python_int(flags_.nproc_per_node);
+    plan_.nproc = nproc ? std::to_string(*nproc) : flags_.nproc_per_node;
     plan_.numa_binding = flags_.numa_binding;
     plan_.virtual_local_rank = flags_.virtual_local_rank;
     plan_.start_method = flags_.start_method;

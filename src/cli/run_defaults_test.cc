@@ -162,7 +162,9 @@ TEST(RunDefaults, ARunWithoutANameGetsANumber) {
 }
 
 TEST(RunDefaults, NumbersAreTakenAsPythonTakesThem) {
-  const RunPlan made = good_plan({"--nnodes= 1_0 :+20", "--max-restarts= +3"});
+  const RunPlan made =
+      good_plan({"--nnodes= 1_0 :+20", "--max-restarts= +3", "--nproc-per-node=+0_4"});
+  EXPECT_EQ(made.nproc, "4");
   EXPECT_EQ(made.rendezvous.min_nodes, 10);
   EXPECT_EQ(made.rendezvous.max_nodes, 20);
   EXPECT_EQ(made.max_restarts, 3);

@@ -76,6 +76,21 @@ int write_and_rename(const std::string& path, std::string_view bytes) {
   return error;
 }
 
+Result<void> write_or_replace(const std::string& path, const std::string& json) {
+  std::error_code ignored;  // Without the directory the next step fails, and says so.
+  const auto directory = std::filesystem::path(path).parent_path();
+  if (!directory.empty()) std::filesystem::create_directories(directory, ignored);
+
+  const auto before = std::filesystem::symlink_status(path, ignored).type();
+  const bool replaceable = before == std::filesystem::file_type::regular ||
+                           before == std::filesystem::file_type::not_found;
+  int error = replaceable ? write_and_rename(path, json) : EBUSY;
+  if (error != 0 && before != std::filesystem::file_type::not_found)
+    error = write_in_place(path, json);
+  if (error != 0) return failed("write", path, error);
+  return {};
+}
+
 // Which file it is and which content: another one after every write.
 struct Version {
   bool exists = false;
@@ -193,18 +208,11 @@ Result<void> write_error_file(const std::string& path, const ErrorFile& file) {
        .call_stack = file.call_stack,
        .timestamp = file.timestamp.value_or(io::utc_micros() / kMicrosPerSecond),
        .error_code = file.error_code});
-  std::error_code ignored;  // Without the directory the next step fails, and says so.
-  const auto directory = std::filesystem::path(path).parent_path();
-  if (!directory.empty()) std::filesystem::create_directories(directory, ignored);
+  return write_or_replace(path, json);
+}
 
-  const auto before = std::filesystem::symlink_status(path, ignored).type();
-  const bool replaceable = before == std::filesystem::file_type::regular ||
-                           before == std::filesystem::file_type::not_found;
-  int error = replaceable ? write_and_rename(path, json) : EBUSY;
-  if (error != 0 && before != std::filesystem::file_type::not_found)
-    error = write_in_place(path, json);
-  if (error != 0) return failed("write", path, error);
-  return {};
+Result<void> copy_error_file(const std::string& path, const ErrorFile& file, int exit_code) {
+  return write_or_replace(path, wire::with_error_code(file.raw, exit_code));
 }
 
 int record(const std::function<int()>& body) {

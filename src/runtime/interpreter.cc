@@ -98,6 +98,35 @@ Result<Interpreter> find_interpreter(const std::string& flag, const InterpreterS
   return fail(ErrorKind::InvalidArgument, std::move(message));
 }
 
+namespace {
+
+// The script has to find itself as argv[0]; -c leaves it at argv[1]. An exception is left in the
+// error file, in the form of PyTorch's `record`, which torchrun puts around the script. No dollar
+// signs: what starts workers replaces ${rank} and the like in here too.
+constexpr const char* kRunPath = R"(import sys
+def leave(error):
+    import json, os, time, traceback
+    path = os.environ.get('TORCHELASTIC_ERROR_FILE')
+    if not path: return
+    extra = {'py_callstack': traceback.format_exc(), 'timestamp': str(int(time.time()))}
+    try:
+        with open(path, 'w') as file:
+            json.dump({'message': {'message': f'{type(error).__name__}: {error}', 'extraInfo': extra}}, file)
+    except OSError as trouble:
+        print(f'cannot write the error file: {trouble}', file=sys.stderr)
+def run():
+    import faulthandler, runpy
+    if sys.stderr: faulthandler.enable()
+    sys.argv = sys.argv[1:]
+    try:
+        runpy.run_path(sys.argv[0], run_name='__main__')
+    except Exception as error:
+        leave(error)
+        raise
+run())";
+
+}  // namespace
+
 std::vector<std::string> worker_command(ScriptMode mode, const std::string& interpreter,
                                         const std::string& script,
                                         const std::vector<std::string>& arguments) {
@@ -114,12 +143,8 @@ std::vector<std::string> worker_command(ScriptMode mode, const std::string& inte
       argv.emplace_back("-m");
       break;
     case ScriptMode::RunPath:
-      // The script has to find itself as argv[0]; -c leaves it at argv[1]. No dollar signs: what
-      // starts workers replaces ${rank} and the like in here too.
       argv.emplace_back("-c");
-      argv.emplace_back(
-          "import runpy, sys; sys.argv = sys.argv[1:]; "
-          "runpy.run_path(sys.argv[0], run_name='__main__')");
+      argv.emplace_back(kRunPath);
       break;
   }
   argv.push_back(script);

@@ -229,18 +229,21 @@ std::string escaped_end(std::string_view text, std::size_t room) {
   return std::string(kMark).append(out, out.size() - size);
 }
 
+json::value parse(std::string_view text, json::error_code& error) {
+  json::parse_options options;
+  options.max_depth = kErrorFileDepth;
+  options.allow_invalid_utf8 = true;
+  return json::parse(without_half_pairs(text), error, {}, options);
+}
+
 }  // namespace
 
 Result<ErrorFile> decode_error_file(std::string_view text) {
   const auto corrupt = [](std::string why) { return fail(ErrorKind::Corrupt, std::move(why)); };
   if (text.size() > kErrorFileBytes)
     return corrupt("it is longer than " + std::to_string(kErrorFileBytes) + " bytes");
-  json::parse_options options;
-  options.max_depth = kErrorFileDepth;
-  options.allow_invalid_utf8 = true;
-  const std::string whole = without_half_pairs(text);
   json::error_code error;
-  const json::value root = json::parse(whole, error, {}, options);
+  const json::value root = parse(text, error);
   if (error) return corrupt("it is no JSON: " + error.message());
   const json::value& outer = field(root, "message");
   if (!outer.is_string() && !outer.is_object())
@@ -278,6 +281,26 @@ std::string encode_error_file(const ErrorFile& file) {
   out += '}';
   if (file.error_code) out += R"(, "errorCode": )" + std::to_string(*file.error_code);
   return out + "}}";
+}
+
+std::string with_error_code(std::string_view text, int error_code) {
+  json::error_code error;
+  json::value root = parse(text, error);
+  if (error || !root.is_object()) return std::string(text);
+  json::value* const outer = root.as_object().if_contains("message");
+  if (outer != nullptr && outer->is_object()) outer->as_object()["errorCode"] = error_code;
+  const std::string written = json::serialize(root);
+  std::string out;
+  out.reserve(written.size());
+  for (std::string_view rest = written; !rest.empty();) {
+    const CodePoint point = first_code_point(rest);
+    if (point.value < 0x80)
+      out += rest[0];
+    else  // Inside a text: JSON itself is ASCII.
+      append_escaped(out, point.value);
+    rest.remove_prefix(point.bytes);
+  }
+  return out;
 }
 
 }  // namespace regroup::wire

@@ -42,4 +42,8 @@ Result<ErrorFile> decode_error_file(std::string_view json);
 // Always in the structured form, in ASCII: PyTorch opens it in the encoding of its locale.
 std::string encode_error_file(const ErrorFile& file);
 
+// The same JSON with whatever else is in it, in ASCII. The code becomes part of a `message` that is
+// an object, as a launcher adds it for the one above; a text has no place for it.
+std::string with_error_code(std::string_view json, int error_code);
+
 }  // namespace regroup::wire

@@ -38,6 +38,18 @@ TEST(ErrorFile, ReadsTheExitCodeThatALauncherBelowAdded) {
   EXPECT_THAT(encode_error_file(file), EndsWith(R"(, "errorCode": -11}})"));
 }
 
+TEST(ErrorFile, IsPassedOnWithWhateverIsInItAndTheExitCode) {
+  EXPECT_EQ(
+      with_error_code(R"({"message": {"message": "\u00e4 ä\n", "more": [1, {}]}, "x": 2})", -9),
+      R"({"message":{"message":"\u00e4 \u00e4\n","more":[1,{}],"errorCode":-9},"x":2})");
+  EXPECT_EQ(with_error_code(R"({"message": {"message": "m", "errorCode": 3}})", 7),
+            R"({"message":{"message":"m","errorCode":7}})");
+  // A text has no place for it.
+  EXPECT_EQ(with_error_code(R"({"message": "gone", "timestamp": 12})", 7),
+            R"({"message":"gone","timestamp":12})");
+  EXPECT_EQ(with_error_code("no JSON", 7), "no JSON");
+}
+
 TEST(ErrorFile, TakesATimestampInAnyFormAndNonsenseForNone) {
   const auto timestamp = [](const std::string& value) {
     return decode_error_file(R"({"message": {"message": "m", "extraInfo": {"timestamp": )" + value +
