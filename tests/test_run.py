@@ -119,6 +119,16 @@ class Restarts(RunTest):
         self.assertEqual(sorted(self.counts()), ["0"] * 3 + ["1"] * 3)
         self.assertTrue(self.crew.got_sigterm(first[0]) and self.crew.got_sigterm(first[2]))
 
+    def test_the_grace_holds_after_a_failure_too(self):
+        """Without any the others are killed, and not asked first."""
+        self.crew.order(0, to="restart1")
+        run = self.run_alone("-n", "2", "--max-restarts", "1", "--shutdown-timeout", "0",
+                             *self.crew.command("stubborn"))
+        first = self.crew.complete(2)
+        self.crew.order(9, to=first[1])
+        self.assert_success(run)
+        self.assertFalse(self.crew.got_sigterm(first[0]))
+
     def test_a_spent_budget(self):
         self.crew.order(5, to="restart0")
         self.crew.order(6, to="restart1")
@@ -670,6 +680,13 @@ class Flags(RunTest):
         self.crew.order(0)
         self.assert_success(self.run_alone(*self.crew.command(), env={"PET_NPROC_PER_NODE": "2"}))
         self.assertEqual(len(self.crew.starts()), 2)
+
+    def test_the_level_of_python_s_logging(self):
+        """What torchrun's users set to hear more, or less."""
+        for level, flags, told in (("INFO", [], True), ("debug", [], True), ("WARNING", [], False),
+                                   ("INFO", ["--quiet"], False), ("ERROR", ["--verbose"], True), ("7", [], False)):
+            _, _, err = self.run_alone(*flags, "--no-python", "true", env={"LOGLEVEL": level}).finish()
+            self.assertEqual("workers started" in err, told, (level, flags))
 
     def test_a_dry_run_starts_nothing(self):
         run = self.run_alone("--dry-run", "-n", "3", "--max-restarts", "5", "--role", "trainer", "--nnodes", "2:4",

@@ -1,6 +1,7 @@
 // `regroup run`: this node's part in a run.
 #include "cli/run_command.h"
 
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -146,6 +147,18 @@ void leave_error_file_of(const RunResult& result) {
   }
 }
 
+// LOGLEVEL is Python's name for it, which torchrun heeds; without flags it decides.
+Account::Level level_of(const RunFlags& flags) {
+  if (flags.quiet) return Account::Level::Quiet;
+  if (flags.verbose) return Account::Level::Verbose;
+  const char* variable = std::getenv("LOGLEVEL");
+  std::string level = variable == nullptr ? "" : variable;
+  for (char& c : level) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (level == "INFO" || level == "DEBUG") return Account::Level::Verbose;
+  if (level == "ERROR" || level == "CRITICAL") return Account::Level::Quiet;
+  return Account::Level::Calm;
+}
+
 int could_not_begin(const Error& error) {
   leave_error_file(error.message);
   return report(kBadStart, error.message);
@@ -155,7 +168,11 @@ int could_not_begin(const Error& error) {
 
 int run_run(const std::vector<std::string>& words) {
   const auto flags = parse_run_flags(words, [](const char* name) { return std::getenv(name); });
-  if (!flags) return report(kBadStart, flags.error().message + " See 'regroup run --help'.");
+  if (!flags) {
+    const std::string& why = flags.error().message;
+    const bool is_ended = why.ends_with('.') || why.ends_with('?');
+    return report(kBadStart, why + (is_ended ? "" : ".") + " See 'regroup run --help'.");
+  }
   if (!flags->to_print.empty()) {
     std::cout << flags->to_print << std::flush;
     return kOk;
@@ -169,10 +186,8 @@ int run_run(const std::vector<std::string>& words) {
     return kOk;
   }
   auto records = RunRecords::open(*flags);
-  if (!records) return report(kBadStart, records.error().message);
-  const Account account(flags->quiet     ? Account::Level::Quiet
-                        : flags->verbose ? Account::Level::Verbose
-                                         : Account::Level::Calm);
+  if (!records) return could_not_begin(records.error());
+  const Account account(level_of(*flags));
   prepared->agent.on_event = [&](const AgentEvent& event) {
     account.tell(event);
     records->tell(event);

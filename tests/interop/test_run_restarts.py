@@ -1,8 +1,8 @@
 """Who is started again, and what the workers are told of it: torchrun and `regroup run`, told the same story.
 
-Every node is on this machine. What is compared are the restart counts that the workers of each node have seen, one after
-the other. A change of members that nobody asked for (a heartbeat that a loaded machine has delayed) starts workers once
-more with the count that they had: that one changes nothing here."""
+Every node is on this machine. What is compared are the restart counts that the workers of each node have seen, one
+after the other. A change of members that nobody asked for (a heartbeat that a loaded machine has delayed) starts
+workers once more with the count that they had: that one changes nothing here."""
 
 import concurrent.futures
 import contextlib

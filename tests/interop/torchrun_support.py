@@ -29,6 +29,11 @@ from pathlib import Path
 
 LIMIT_S = 120.0
 
+# A background job, and what nohup runs, ignores some of them. torchrun would heed them all the same; we would not.
+for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL)
+
 
 # --- the server's process ----------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""A training that goes on where its last checkpoint ended: gloo, three weights, nothing of PyTorch that takes seconds to
-import. Rank 0 says where it begins, what it has saved, and where it is done, in the words of examples/train.py.
+"""A training that goes on where its last checkpoint ended: gloo, three weights, nothing of PyTorch that takes seconds
+to import. Rank 0 says where it begins, what it has saved, and where it is done, in the words of examples/train.py.
 
     steps.py CHECKPOINT STEPS [HELD...]      Behind each step of HELD nobody goes on until there is a file
                                              CHECKPOINT.go<step>, however often it is started until then.
