@@ -608,6 +608,26 @@ class Logs(RunTest):
         self.assertEqual(self.attempts(), ["attempt_0", "attempt_0.1"])
 
 
+class Stuck(RunTest):
+    # Until its child ends or becomes another program, who called vfork() is in state D.
+    SCRIPT = "import ctypes; libc = ctypes.CDLL(None); libc.vfork() == 0 and libc.sleep(1000)"
+
+    def test_a_worker_that_the_kernel_does_not_let_go_has_failed(self):
+        script = self.temporary / "stuck.py"
+        script.write_text(self.SCRIPT)
+        run = self.run_alone("--evidence", "never", script, env={"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT": "0.3"})
+        code, _, err = run.finish()
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        self.assertRegex(err, r"rank 0 on \S+ failed: the kernel has not let it go for \d+ s \(state D")
+        self.assert_nobody_left(run)
+
+    def test_a_limit_that_is_none_is_not_looked_at(self):
+        self.crew.order(0)
+        for limit in ("0", "-1", "soon", ""):
+            self.assert_success(self.run_alone(*self.crew.command(),
+                                               env={"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT": limit}))
+
+
 class ErrorFiles(RunTest):
     """What whoever has launched us finds in the file that he named."""
 

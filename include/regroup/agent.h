@@ -61,6 +61,9 @@ struct AgentOptions {
   // After our workers have succeeded, the others are waited for so long.
   Duration exit_barrier_timeout = 300s;
   std::optional<HealthOptions> health = {};  // Empty: no such port.
+  // A worker that the kernel does not let go (state D) for so long has failed. Zero: not looked
+  // for.
+  Duration stuck_limit{};
   // What people may want to see, on the agent's thread; `tell` prints a line between the workers'.
   std::function<void(const struct AgentEvent&)> on_event = {};
 };

@@ -40,6 +40,16 @@ struct Prepared {
   std::vector<std::string> notes;
 };
 
+// As torchrun: what is no number above zero turns it off.
+Duration stuck_limit() {
+  const char* text = std::getenv("TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT");
+  if (text == nullptr) return {};
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end == text || *end != 0 || !(seconds > 0) || seconds > 1e9) return {};
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
 Result<Prepared> prepare(const RunFlags& flags) {
   auto plan = resolve(flags);
   if (!plan) return tl::unexpected(plan.error());
@@ -67,6 +77,7 @@ Result<Prepared> prepare(const RunFlags& flags) {
     agent.health->on_listening = [](const std::vector<std::string>& addresses) {
       for (const std::string& address : addresses) report(kOk, "health port: " + address);
     };
+  agent.stuck_limit = stuck_limit();
   if (runtime::limits_omp_threads(agent.spec.environment, *count))
     prepared.notes.emplace_back(
         "OMP_NUM_THREADS is not set: each worker gets 1 thread. Set it for more");

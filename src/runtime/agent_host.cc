@@ -1,5 +1,7 @@
 #include "runtime/agent_host.h"
 
+#include <signal.h>
+
 #include <utility>
 #include <variant>
 
@@ -197,6 +199,12 @@ void AgentHost::start(int restart_count) {
   machine_.on_started();
   records_.started(group_->pids());
   tell({.kind = Kind::Started, .took = io::now() - begun});
+  stuck_ = std::make_unique<StuckWorkers>(
+      loop_, options_.stuck_limit,
+      StuckWorkers::Questions{
+          .pids = [this] { return group_->pids(); },
+          .found = [this](int local_rank,
+                          const std::string& why) { group_->sentence(local_rank, SIGKILL, why); }});
   meeting_.watch(
       {.changed =
            [this](const std::string& why) {
@@ -291,6 +299,7 @@ Result<void> AgentHost::start_group(int restart_count) {
 }
 
 void AgentHost::group_over(WorkersResult result) {
+  stuck_.reset();
   const GroupEnd end = end_of(result);
   result_.cause = result.cause;
   if (result.cause) last_failure_ = health_of(*result.cause);

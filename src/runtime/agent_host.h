@@ -12,6 +12,7 @@
 #include "runtime/agent_records.h"
 #include "runtime/health_pages.h"
 #include "runtime/meeting.h"
+#include "runtime/stuck_workers.h"
 #include "runtime/worker_group.h"
 #include "runtime/worker_host.h"
 
@@ -52,6 +53,7 @@ class AgentHost {
   Meeting meeting_;
   std::optional<JoinedRound> round_;
   std::unique_ptr<WorkerGroup> group_;
+  std::unique_ptr<StuckWorkers> stuck_;
   RunResult result_;
 
   // For health().
