@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Starts a store and lets four ranks meet on it: PyTorch's own with gloo, or, where PyTorch cannot be
-had, four plain clients. Then three nodes of a run meet there; one is killed, another takes its rank. Ends
-with a line that says what happened."""
+"""A small job that survives: two nodes on this machine, two workers each, train one model together; one worker
+is killed on the way. The workers are PyTorch's (examples/train.py); where there is no PyTorch, the stand-in
+(examples/stand_in.cc) does the same in C++.
 
+Exit status 0: they recovered, and the loss went on falling. 1: they did not. 130: stopped by Ctrl-C."""
+
+import contextlib
 import os
 import pathlib
+import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,147 +18,259 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-REGROUP = ROOT / "build" / "release" / "regroup"
-RANKS = 4
-LIMIT = 120  # Seconds for the ranks; importing PyTorch on a cold disk is most of it.
+BUILD = pathlib.Path(os.environ.get("REGROUP_BUILD", ROOT / "build" / "release"))
+REGROUP = os.environ.get("REGROUP_BIN", BUILD / "regroup")
+NODES, WORKERS = 2, 2
+STEPS, SAVE_EVERY, PAUSE = 240, 20, 0.03
+KILL_AFTER = 60  # Steps.
+VICTIM = NODES * WORKERS - 1  # The last rank: the one that prints is rank 0.
+LIMIT = 300  # Seconds for the whole; a cold disk can take long to import PyTorch.
 
-GLOO_RANK = """
-import torch, torch.distributed as dist
-dist.init_process_group("gloo")
-rank, world = dist.get_rank(), dist.get_world_size()
-tensor = torch.tensor([float(rank)])
-dist.all_reduce(tensor)
-print(f"rank {rank} of {world}: the sum over all ranks is {tensor.item():.0f}", flush=True)
-dist.barrier()
-dist.destroy_process_group()
-"""
 
-PLAIN_RANK = """
-set -eu
-"$1" store set "$2" "rank/$3" "hello from rank $3"
-for other in 0 1 2 3; do "$1" store get --wait --timeout 60 "$2" "rank/$other" > /dev/null; done
-echo "rank $3 of 4: has read a hello from every rank"
-"""
+class Failed(Exception):
+    """What was to be seen was not seen."""
 
 
 def say(text):
     print(f"\n== {text}", flush=True)
 
 
-def torch_python():
-    found = subprocess.run([ROOT / "dev" / "torch-python"], stdout=subprocess.PIPE, text=True)
-    return found.stdout.strip() if found.returncode == 0 else None
+def find_torch():
+    """A Python that has PyTorch, or None after a word about why there is none."""
+    found = subprocess.run([ROOT / "dev" / "torch-python"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+    if found.returncode == 0:
+        return found.stdout.strip()
+    reason = found.stderr.strip().split("\n")[-1]
+    if found.returncode == 2:  # The caller named one that does not serve.
+        raise Failed(reason)
+    print(f"No PyTorch here ({reason}): a stand-in in C++ takes its place, and does the same.", flush=True)
+    return None
 
 
-def start_ranks(python, port):
-    ranks = []
-    for rank in range(RANKS):
-        if python:
-            command = [python, "-c", GLOO_RANK]
-            environment = os.environ | {
-                "RANK": str(rank), "WORLD_SIZE": str(RANKS), "LOCAL_RANK": str(rank),
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-                # As under torchrun: every rank is a client, none hosts a store of its own.
-                "TORCHELASTIC_USE_AGENT_STORE": "True",
-            }
-        else:
-            command = ["sh", "-c", PLAIN_RANK, "rank", REGROUP, f"127.0.0.1:{port}", str(rank)]
-            environment = None
-        ranks.append(subprocess.Popen(command, env=environment))
-    return ranks
+def environment(folder):
+    """Ours, without what another launcher has left there, and with a mark that everybody of the job carries."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PET_", "TORCHELASTIC_"))}
+    return {"OMP_NUM_THREADS": "1", **kept, "REGROUP_DEMO": str(folder)}
+
+
+def carrying(mark):
+    """Pids of all who have it in their environment; those that have ended have none any more."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
+
+
+def rank_of(pid):
+    """The rank of a worker; None if it is none, or is gone."""
+    with contextlib.suppress(OSError):
+        variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        for variable in variables:
+            if variable.startswith(b"RANK="):
+                return int(variable[5:])
+    return None
 
 
 class Node:
-    """`regroup rendezvous join` as one node of a run; its lines are shown with its name in front."""
+    """`regroup run` as one node of the job. What it and its workers print is shown with its name in front."""
 
-    def __init__(self, name, port):
-        self.name, self.lines = name, []
-        self.changed = threading.Condition()
-        self.process = subprocess.Popen(
-            [REGROUP, "rendezvous", "join", "--rdzv-id", "demo", "--rdzv-endpoint", f"127.0.0.1:{port}",
-             "--rdzv-conf", "is_host=false,keep_alive_interval=1", "--nnodes", "3", "--local-addr", name,
-             "--stay", str(LIMIT)],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        threading.Thread(target=self.read, daemon=True).start()
+    def __init__(self, name, command, folder, changed):
+        self.name, self.changed = name, changed
+        self.lines = []  # (when, text)
+        # A session of its own: Ctrl-C is for us, and we stop both nodes in good order.
+        self.process = subprocess.Popen(command, env=environment(folder), stdin=subprocess.DEVNULL,
+                                        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True, errors="replace")
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
 
     def read(self):
         for line in self.process.stdout:
             with self.changed:
-                self.lines.append(line)
+                print(f"   {self.name} | {line}", end="", flush=True)
+                self.lines.append((time.monotonic(), line.rstrip()))
                 self.changed.notify_all()
-            if not line.startswith(("  rank", "workers'")):
-                print(f"{self.name:>4}  {line}", end="", flush=True)
 
-    def await_line(self, text):
+    def first_after(self, moment, text):
+        """When it first said so after that moment."""
+        return min((when for when, line in self.lines if when > moment and text in line), default=moment)
+
+    def workers(self):
+        """Its workers that live, as {rank: pid}."""
+        with contextlib.suppress(OSError):
+            children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+            ranks = {rank_of(pid): int(pid) for pid in children.split()}
+            return {rank: pid for rank, pid in ranks.items() if rank is not None}
+        return {}
+
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def held_signals():
+    """What wants to stop us does it after the block."""
+    held = []
+    before = [(number, signal.signal(number, lambda *_: held.append(True))) for number in STOPS]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+    if held:
+        interrupt()
+
+
+class Job:
+    """Both nodes, until the block ends; then nothing of them lives."""
+
+    def __init__(self, python, folder):
+        self.folder = folder
+        program = (["--python", python, ROOT / "examples" / "train.py"] if python
+                   else ["--no-python", BUILD / "examples" / "stand_in"])
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+        flags = ["--nnodes", NODES, "--nproc-per-node", WORKERS, "--max-restarts", 3, "--rdzv-backend", "c10d",
+                 "--rdzv-endpoint", endpoint, "--rdzv-id", "demo"]
+        script = [*program, "--checkpoint", folder / "checkpoint", "--steps", STEPS, "--save-every", SAVE_EVERY,
+                  "--pause", PAUSE]
+        # Besides, workers' stderr goes to files: those who lose a peer print tracebacks, as they should.
+        self.command = [str(word) for word in [REGROUP, "run", "-v", *flags, "--log-dir", folder / "logs",
+                                               "--redirects", 2, *script]]
+        self.shown = " ".join(str(word) for word in ["regroup run", *flags, pathlib.Path(program[-1]).name])
+        self.changed = threading.Condition()
+        self.nodes = []
+        self.deadline = time.monotonic() + LIMIT
+
+    def __enter__(self):
+        return self
+
+    def start(self):
+        with held_signals():  # Nobody is started without being known.
+            for name in "AB":
+                self.nodes.append(Node(name, self.command, self.folder, self.changed))
+
+    def __exit__(self, *_):
+        for number in STOPS:  # A second Ctrl-C would only leave behind what this is about to end.
+            signal.signal(number, signal.SIG_IGN)
+        running = [node.process for node in self.nodes if node.process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        for process in running:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()  # Its guard ends the workers.
+                process.wait()
+
+    def found(self, pattern):
+        """(when, match) of every line of both nodes, the first one first."""
+        found = [(when, match) for node in self.nodes for when, line in node.lines
+                 if (match := re.search(pattern, line))]
+        return sorted(found, key=lambda one: one[0])
+
+    def await_that(self, what, condition):
+        """What the condition gives once it is true."""
         with self.changed:
-            if not self.changed.wait_for(lambda: any(text in line for line in self.lines), LIMIT):
-                raise subprocess.TimeoutExpired(self.name, LIMIT)
+            while not (value := condition()):
+                if not all(node.reader.is_alive() for node in self.nodes):
+                    raise Failed(f"a node ended before {what}")
+                if time.monotonic() > self.deadline:
+                    raise Failed(f"{LIMIT} s have passed, and still not: {what}")
+                self.changed.wait(0.2)
+        return value
+
+    def losses(self):
+        return [(int(match[1]), float(match[2])) for _, match in self.found(r"^step (\d+) loss ([\d.e+-]+)$")]
+
+    def everybody(self):
+        """{rank: (node, pid)} once all workers live."""
+        living = {rank: (node, pid) for node in self.nodes for rank, pid in node.workers().items()}
+        return living if len(living) == NODES * WORKERS else None
+
+    def finish(self):
+        for node in self.nodes:
+            try:
+                code = node.process.wait(max(1, self.deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise Failed(f"{LIMIT} s have passed, and node {node.name} has not ended") from None
+            node.reader.join(10)
+            if code != 0:
+                raise Failed(f"node {node.name} ended with exit code {code}")
+
+    def await_nobody(self):
+        """A launcher's guard ends a moment after the launcher; whoever is still there after ten seconds stays."""
+        mark, end = f"REGROUP_DEMO={self.folder}".encode(), time.monotonic() + 10
+        while left := carrying(mark):
+            if time.monotonic() > end:
+                raise Failed(f"processes {left} were left behind")
+            time.sleep(0.02)
+
+    def show_tracebacks(self):
+        for file in sorted(self.folder.glob("logs/**/stderr.log")):
+            last = file.read_text(errors="replace").strip().split("\n")[-3:]
+            if last != [""]:
+                print(f"{file.relative_to(self.folder)}: ...", *last, sep="\n   ", file=sys.stderr)
 
 
-def show_rendezvous(port, nodes):
-    say("three nodes of a run meet at the same store: regroup rendezvous join --nnodes 3")
-    nodes += [Node(name, port) for name in ("n1", "n2", "n10")]
-    for node in nodes:
-        node.await_line("round 0: this node is rank")
-    say("n2 is killed with SIGKILL; the others miss its heartbeat, and n99 takes its rank")
-    nodes[1].process.kill()
-    nodes.append(Node("n99", port))
-    nodes[3].await_line("this node is rank 1 of 3")
-    nodes[0].await_line("round 1: this node is rank 0 of 3")
-    nodes[2].await_line("round 1: this node is rank 2 of 3")
-    say("regroup rendezvous show")
-    subprocess.run([REGROUP, "rendezvous", "show", "--rdzv-id", "demo", "--rdzv-endpoint", f"127.0.0.1:{port}"],
-                   check=True)
-    say("Ctrl-C takes them off the list")
-    left = [node.process for node in nodes if node.process.poll() is None]
-    for process in left:
-        process.send_signal(signal.SIGINT)
-    return [process.wait(timeout=30) - 130 for process in left]
+def show(job):
+    """What was seen, in one sentence."""
+    say(f"{NODES} nodes, A and B, both on this machine, {WORKERS} workers each. On both:")
+    print(f"   {job.shown}\n", flush=True)
+    job.start()
+    job.await_that(f"step {KILL_AFTER}", lambda: job.losses() and job.losses()[-1][0] >= KILL_AFTER)
+    first = job.await_that("all workers run", job.everybody)
+    before = job.losses()[-1]
+
+    node, pid = first[VICTIM]
+    say(f"kill -9 {pid}: the worker with rank {VICTIM}, on node {node.name}")
+    killed = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+
+    job.await_that("the training goes on", lambda: len(job.found("^begins at step")) > 1)
+    job.finish()
+    resumed = int(job.found(rf"^begins at step (\d+), {NODES * WORKERS} ranks")[-1][1][1])
+    last = job.losses()[-1]
+    if not 0 < resumed < STEPS or last[0] != STEPS:
+        raise Failed(f"the training went on at step {resumed} and ended at step {last[0]}, not {STEPS}")
+    if not last[1] < before[1]:
+        raise Failed(f"the loss did not go on falling: {before[1]} before, {last[1]} at the end")
+    job.await_nobody()
+    again = max(node.first_after(killed, "workers started in") - killed for node in job.nodes)
+    return (f"rank {VICTIM} was killed after step {before[0]}; all {len(first)} workers, on both nodes, were started "
+            f"again {again * 1000:.0f} ms later and went on at step {resumed}; the loss fell from {before[1]:.4f} to "
+            f"{last[1]:.6f}; nothing is left running.")
 
 
 def main():
-    python = torch_python()
-    if not python:
-        print("PyTorch is not to be had here, so four plain clients meet instead.", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        port_file = pathlib.Path(folder) / "port"
-        say("regroup store --port 0")
-        store = subprocess.Popen(
-            [REGROUP, "store", "--port", "0", "--port-file", port_file, "--stats"],
-            stdout=subprocess.PIPE, text=True)
-        ranks, nodes = [], []
+    python = find_torch()
+    who = "PyTorch workers (DDP, gloo)" if python else "stand-in workers (no PyTorch here)"
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, Job(python, pathlib.Path(folder)) as job:
         try:
-            print(store.stdout.readline(), end="", flush=True)
-            port = port_file.read_text().strip()
-            say(f"{RANKS} {'PyTorch ranks with gloo' if python else 'clients'} meet on it")
-            start = time.monotonic()
-            ranks = start_ranks(python, port)
-            codes = [rank.wait(timeout=max(0.1, start + LIMIT - time.monotonic())) for rank in ranks]
-            took = time.monotonic() - start
-            codes += show_rendezvous(port, nodes)
-            say("regroup store ping")
-            subprocess.run([REGROUP, "store", "ping", f"127.0.0.1:{port}"], check=True)
-            say("SIGTERM ends the store")
-            store.send_signal(signal.SIGTERM)
-            codes.append(store.wait(timeout=10))
-        except subprocess.TimeoutExpired:
-            print(f"demo: failed: the ranks or the nodes did not finish within {LIMIT} s", file=sys.stderr)
-            return 1
-        finally:
-            for process in [*ranks, *(node.process for node in nodes), store]:
-                if process.poll() is None:
-                    process.kill()
-    if any(codes):
-        print(f"demo: failed: exit codes {codes}", file=sys.stderr)
-        return 1
-    who = "real PyTorch ranks" if python else "plain clients (no PyTorch here)"
-    print(f"\ndemo: {RANKS} {who} met on one regroup store and left, in {took:.1f} s; three nodes met there, "
-          "lost one, and met again.")
+            seen = show(job)
+        except Failed:
+            job.show_tracebacks()
+            raise
+    print(f"\ndemo: {NODES * WORKERS} {who}, {time.monotonic() - begun:.0f} s: {seen}")
     return 0
 
 
 if __name__ == "__main__":
+    for number in STOPS:
+        signal.signal(number, interrupt)
     try:
         sys.exit(main())
+    except Failed as failed:
+        print(f"\ndemo: failed: {failed}", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
-        sys.exit("demo: stopped; nothing is left running")
+        print("\ndemo: stopped; nothing is left running", file=sys.stderr)
+        sys.exit(130)
