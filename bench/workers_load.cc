@@ -8,6 +8,8 @@
 //                                        one line each; or what a sleeping process of this machine
 //                                        needs to wake up for a byte in a pipe, which nobody can be
 //                                        quicker than
+//   workers_load bare N PROGRAM ARG...   nothing but fork and exec, RANK in the environment; ends
+//                                        with the last of them
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -69,6 +71,22 @@ int start_kernel(int count) {
   }
   std::printf("%.9f\n", seconds(done - begun));
   return 0;
+}
+
+int start_bare(int count, char** argv) {
+  for (int i = 0; i < count; ++i) {
+    const pid_t child = ::fork();
+    if (child < 0) return 1;
+    if (child == 0) {
+      ::setenv("RANK", std::to_string(i).c_str(), 1);
+      ::execv(argv[0], argv);
+      ::_exit(127);
+    }
+  }
+  int failed = 0;
+  for (int status = 0; ::wait(&status) > 0;)
+    if (status != 0) failed = 1;
+  return failed;
 }
 
 // Says when, and is gone.
@@ -151,10 +169,12 @@ int wake_ups(const char* self, int count) {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "die" || what == "byte") return die(what == "byte");
+  if (what == "bare" && argc > 3) return start_bare(std::atoi(argv[2]), argv + 3);
   if (argc != 4) {
     std::fprintf(stderr,
                  "usage: workers_load start ours|kernel N\n"
-                 "       workers_load deaths ours|sleep N\n");
+                 "       workers_load deaths ours|sleep N\n"
+                 "       workers_load bare N PROGRAM ARG...\n");
     return 2;
   }
   const bool ours = std::strcmp(argv[2], "ours") == 0;

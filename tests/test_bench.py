@@ -12,8 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Rows of PyTorch: 2 operations x 3 numbers of clients x 4 metrics, 2 of connecting, 1 of meeting. Of Redis: 3
-# operations x 2. Of torchrun: 3 metrics of output. The machine itself: always there.
-ROWS = {"PyTorch": 27, "Redis": 6, "torchrun": 3, "a bare fork and exec": 1, "a wake-up by a pipe": 2}
+# operations x 2. Of torchrun: 3 metrics of output, 4 of launching. The machine itself: always there.
+ROWS = {"PyTorch": 27, "Redis": 6, "torchrun": 7, "a bare fork and exec": 2, "a wake-up by a pipe": 2}
 OF_THE_MACHINE = ("a bare fork and exec", "a wake-up by a pipe")
 
 
