@@ -119,6 +119,12 @@ tl::expected<std::vector<Process>, StartError> start_processes(
 // As many descriptors as the system lets us have. Processes that we start get the old limit.
 void raise_open_files();
 
+// So many may be open before the kernel must enlarge their table. It does so by doubling; with
+// several threads each time waits until no processor can be looking at the old one, some ten or
+// twenty milliseconds, in the middle of a start. So call it before the first thread. Costs a few
+// bytes each; what cannot be had is left.
+void make_room_for_descriptors(std::size_t count);
+
 // From now on orphaned descendants become children of this process, instead of init's.
 Result<void> become_subreaper();
 

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -181,6 +182,15 @@ void raise_open_files() {
   const rlimit before = limit;
   limit.rlim_cur = limit.rlim_max;
   if (::setrlimit(RLIMIT_NOFILE, &limit) == 0 && !files_before) files_before = before;
+}
+
+void make_room_for_descriptors(std::size_t count) {
+  rlimit limit{};
+  if (count == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == 0) return;
+  const OwnedFd any(::open("/", O_PATH | O_CLOEXEC));
+  // The table is as large as the highest number needs it, and never shrinks again.
+  const auto highest = std::min<rlim_t>(count, limit.rlim_cur) - 1;
+  const OwnedFd far(::fcntl(any.get(), F_DUPFD_CLOEXEC, static_cast<int>(highest)));
 }
 
 }  // namespace regroup::io

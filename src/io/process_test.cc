@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
@@ -28,6 +29,33 @@ std::vector<std::string> lines(const std::string& text) {
 std::size_t open_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+std::size_t room_for_descriptors() {
+  const std::string status = text_of("/proc/self/status");
+  return std::stoul(status.substr(status.find("FDSize:") + 7));
+}
+
+TEST(Descriptors, HaveRoomBeforeTheyAreOpened) {
+  Helper helper([] {
+    const std::size_t open_before = open_descriptors();
+    const std::size_t more = room_for_descriptors() + 1;
+    make_room_for_descriptors(more);
+    return room_for_descriptors() >= more && open_descriptors() == open_before ? 0 : 1;
+  });
+  EXPECT_EQ(helper.wait(), 0);
+}
+
+TEST(Descriptors, GetAsMuchRoomAsTheLimitAllows) {
+  Helper helper([] {
+    const std::size_t open_before = open_descriptors();
+    const rlimit low{500, 500};
+    if (::setrlimit(RLIMIT_NOFILE, &low) != 0) return 2;
+    make_room_for_descriptors(0);
+    make_room_for_descriptors(std::size_t{1} << 40);
+    return room_for_descriptors() >= 500 && open_descriptors() == open_before ? 0 : 1;
+  });
+  EXPECT_EQ(helper.wait(), 0);
 }
 
 TEST(Process, HasExactlyTheGivenEnvironment) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/loop.h"
+#include "io/process.h"
 #include "runtime/agent_host.h"
 #include "runtime/health_server.h"
 #include "runtime/limits.h"
@@ -40,6 +41,10 @@ Result<std::unique_ptr<runtime::HealthServer>> open_health_port(
 Result<RunResult> run_agent(AgentOptions options) {
   if (options.spec.local_world_size < 1 || options.spec.command.empty())
     return fail(ErrorKind::InvalidArgument, "an agent needs at least one worker, and its command");
+  io::raise_open_files();
+  io::make_room_for_descriptors(runtime::kDescriptors +
+                                runtime::kDescriptorsOfAWorker *
+                                    static_cast<std::size_t>(options.spec.local_world_size));
   if (auto claimed = io::become_subreaper(); !claimed) return tl::unexpected(claimed.error());
   auto loop = io::Loop::open();
   if (!loop) return tl::unexpected(loop.error());

@@ -47,6 +47,11 @@ inline constexpr Duration kHealthPatience = 500ms;
 // However short the limit is, the loop has so long to show that it turns.
 inline constexpr Duration kHealthLeastPatience = 10ms;
 
+// Room for descriptors that is made beforehand; more may be opened. Of a worker: its control
+// groups, its pipes and files, its end, its connections to a store of ours.
+inline constexpr std::size_t kDescriptors = 64;
+inline constexpr std::size_t kDescriptorsOfAWorker = 16;
+
 // While workers are being stopped, what is waited for is said so often.
 inline constexpr Duration kStopProgress = 2s;
 // A worker has ended, but its tracer has not let go of it: looked at again after so long.

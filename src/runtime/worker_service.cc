@@ -35,6 +35,8 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
     return io::is_pending(signals);
   };
   io::raise_open_files();
+  io::make_room_for_descriptors(kDescriptors +
+                                kDescriptorsOfAWorker * options.spec.commands.size());
   if (auto claimed = io::become_subreaper(); !claimed) return tl::unexpected(claimed.error());
   auto loop = io::Loop::open();
   if (!loop) return tl::unexpected(loop.error());

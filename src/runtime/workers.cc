@@ -15,6 +15,7 @@
 #include "io/process.h"
 #include "io/signals.h"
 #include "runtime/console_thread.h"
+#include "runtime/limits.h"
 #include "runtime/worker_group.h"
 #include "runtime/worker_host.h"
 
@@ -35,6 +36,8 @@ class LocalWorkers final : public Workers {
 
   Result<void> begin(WorkersSpec spec, std::shared_ptr<LogsSpecs> logs) {
     logs_ = std::move(logs);
+    io::make_room_for_descriptors(runtime::kDescriptors +
+                                  runtime::kDescriptorsOfAWorker * spec.commands.size());
     auto loop = io::Loop::open();
     if (!loop) return tl::unexpected(loop.error());
     loop_ = std::move(*loop);
