@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from spawn_support import Spawn, spawn, until
+from spawn_support import Spawn, spawn, state_of, until
 
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 MEGABYTE = 1 << 20
@@ -184,9 +184,11 @@ class Many(WithFolder):
                 f"while not os.path.exists({str(gate)!r}): time.sleep(0.02)\n")
         with Spawn("-n", "64", "-r", "3", *python(wait + code), env={"TMPDIR": str(self.folder)}) as spawned:
             self.assertEqual(until(lambda: len(os.listdir(ready)) == 64), True)
+            workers = spawned.workers()
             os.kill(spawned.pid, signal.SIGSTOP)
             gate.touch()
-            self.assertEqual(until(lambda: not spawned.workers()), True)
+            # Zombies, each of them: one on its way out has lost its environment, but has not ended yet.
+            self.assertEqual(until(lambda: all(state_of(pid) == "Z" for pid in workers)), True)
             os.kill(spawned.pid, signal.SIGCONT)
             found, _, err = spawned.finish()
         self.assertEqual(found, 1, err)
