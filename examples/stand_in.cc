@@ -82,6 +82,7 @@ class Peers {
   std::vector<double> mean(int step, const std::vector<double>& mine) {
     must(store_->set(key(step, rank_), text_of(mine)));
     regroup::Store::Keys keys;
+    keys.reserve(static_cast<std::size_t>(world_size_));
     for (int rank = 0; rank < world_size_; ++rank) keys.push_back(key(step, rank));
     std::vector<double> sum(mine.size());
     for (const std::string& text : must(store_->multi_get(keys))) {

@@ -147,6 +147,7 @@ struct CgroupLeaf::Impl {
   std::shared_ptr<Trunk> trunk;
   Group unified;
   Group memory_v1;
+  bool limited = false;
 };
 
 Result<std::unique_ptr<CgroupTree>> CgroupTree::open(const std::string& name,
@@ -217,6 +218,7 @@ Result<std::unique_ptr<CgroupLeaf>> CgroupTree::make_leaf(const std::string& nam
   if (!trunk.counts)
     return no_leaf(ErrorKind::Refused, "a memory limit needs the memory controller, and " +
                                            trunk.unified.path + " has none" + kHowToGetOne);
+  leaf->limited = true;
   // With swap left open the limit would only make the worker slow. Where swap is not counted the
   // files are missing, which is as good.
   const bool is_v1 = static_cast<bool>(leaf->memory_v1);
@@ -238,9 +240,10 @@ CgroupLeaf::~CgroupLeaf() = default;
 
 int CgroupLeaf::born_in() const { return impl_->unified.fd; }
 
-std::vector<int> CgroupLeaf::join() const {
+std::vector<GroupToJoin> CgroupLeaf::join() const {
   if (!impl_->memory_v1) return {};
-  return {impl_->memory_v1.fd};
+  // A limit must hold from the first instruction; for an account that is not worth a slow start.
+  return {{.procs = impl_->memory_v1.fd, .later = !impl_->limited}};
 }
 
 MemoryAccount CgroupLeaf::memory() const {

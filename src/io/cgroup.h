@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "io/process.h"
 #include "regroup/result.h"
 
 namespace regroup::io {
@@ -48,7 +49,7 @@ class CgroupLeaf {
 
   // For ProcessSpec; the leaf keeps the descriptors. -1 and empty where there is no such hierarchy.
   int born_in() const;
-  std::vector<int> join() const;
+  std::vector<GroupToJoin> join() const;
 
   // A new leaf has counted nothing. The limit is the leaf's own.
   MemoryAccount memory() const;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "io/cgroup.h"
 #include "io/cgroup_directory.h"
 #include "io/cgroup_files.h"
+#include "io/process_testing.h"
 
 namespace regroup::io {
 namespace {
@@ -39,8 +41,8 @@ pid_t start_in(const CgroupLeaf& leaf, const std::function<void()>& work) {
   }
   const auto pid = static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof args));
   if (pid != 0) return pid;
-  for (const int fd : leaf.join())
-    if (::write(fd, "0", 1) != 1) ::_exit(3);
+  for (const GroupToJoin& group : leaf.join())
+    if (::write(group.procs, "0", 1) != 1) ::_exit(3);
   work();
   ::_exit(0);
 }
@@ -125,6 +127,42 @@ TEST(Cgroups, KillAllReachesGrandchildren) {
     ::close(ends[0]);
   }
   EXPECT_THAT(left_behind(name_of_test()), testing::IsEmpty());
+}
+
+// On machines that have both hierarchies.
+TEST(Cgroups, AProcessAndWhatItStartedMeanwhileJoinTheMemoryGroupLate) {
+  auto tree = CgroupTree::open(name_of_test());
+  if (!tree) GTEST_SKIP() << tree.error().message;
+  const std::vector<std::string> directories = (*tree)->directories();
+  if (directories.size() != 2) GTEST_SKIP() << "needs cgroup v2 and the memory group of v1";
+  const auto leaf = (*tree)->make_leaf("0");
+  ASSERT_TRUE(leaf) << leaf.error().message;
+  ASSERT_EQ((*leaf)->join().size(), 1u);
+  EXPECT_TRUE((*leaf)->join().front().later);
+  ProcessSpec spec = shell("sleep 1000 & sleep 1000 & wait");
+  spec.cgroup = (*leaf)->born_in();
+  spec.join = (*leaf)->join();
+  const Process process = start_one(spec);
+  const auto members = [&](const std::string& directory) {
+    return read_text(directory + "/0/cgroup.procs").value_or("");
+  };
+  EXPECT_TRUE(eventually([&] {
+    const std::string all = members(directories[0]);
+    return std::count(all.begin(), all.end(), '\n') == 3 && members(directories[1]) == all;
+  })) << members(directories[0])
+      << "and\n"
+      << members(directories[1]);
+  EXPECT_TRUE(process.signal_group(SIGKILL));
+  EXPECT_TRUE(eventually([&] { return (*leaf)->populated() == 0; }));
+}
+
+TEST(Cgroups, AMemoryLimitHoldsBeforeTheProgramBegins) {
+  auto tree = CgroupTree::open(name_of_test());
+  if (!tree) GTEST_SKIP() << tree.error().message;
+  if (!(*tree)->counts_memory()) GTEST_SKIP() << "nothing counts memory here";
+  const auto leaf = (*tree)->make_leaf("0", 64 * kMiB);
+  ASSERT_TRUE(leaf) << leaf.error().message;
+  for (const GroupToJoin& group : (*leaf)->join()) EXPECT_FALSE(group.later);
 }
 
 TEST(Cgroups, WhatStillLivesKeepsItsGroup) {

@@ -99,7 +99,8 @@ Process::Process(Process&& other) noexcept
       pidfd_(std::exchange(other.pidfd_, -1)),
       exit_(other.exit_),
       reaped_(other.reaped_),
-      watch_(std::move(other.watch_)) {}
+      watch_(std::move(other.watch_)),
+      busy_(std::move(other.busy_)) {}
 
 Process& Process::operator=(Process&& other) noexcept {
   if (this == &other) return *this;
@@ -109,6 +110,7 @@ Process& Process::operator=(Process&& other) noexcept {
   exit_ = other.exit_;
   reaped_ = other.reaped_;
   watch_ = std::move(other.watch_);
+  busy_ = std::move(other.busy_);
   return *this;
 }
 
@@ -118,6 +120,7 @@ void Process::release() {
     signal(SIGKILL);  // It may not have got as far as having a group.
     signal_group(SIGKILL);
     wait_for_end(pidfd_);
+    if (busy_.valid()) busy_.wait();
     siginfo_t info;
     wait_child(pid_, pidfd_, WEXITED | WNOHANG, &info);
   }
@@ -160,12 +163,15 @@ void Process::reap() {
   if (reaped_) return;
   exit_ = exited();
   CHECK(exit_.has_value());
+  if (busy_.valid()) busy_.wait();
   siginfo_t info;
   wait_child(pid_, pidfd_, WEXITED | WNOHANG, &info);
   reaped_ = true;
   watch_.reset();
   if (pidfd_ >= 0) ::close(std::exchange(pidfd_, -1));
 }
+
+void Process::not_reaped_before(std::shared_future<void> done) { busy_ = std::move(done); }
 
 void Process::abandon() {
   reaped_ = true;

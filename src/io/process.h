@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,14 @@ struct MemoryPolicy {
   std::vector<int> nodes;  // NUMA nodes.
 };
 
+// A group of cgroup v1 that a process joins.
+struct GroupToJoin {
+  int procs = -1;  // Of its cgroup.procs file.
+  // True: soon after the program has begun, with what it may have started by then, if it is born in
+  // a group of cgroup v2 by which those are found. False, or without such a group: before exec.
+  bool later = false;
+};
+
 struct ProcessSpec {
   // argv[0] without a slash is looked for in PATH, the one of `environment`.
   std::vector<std::string> argv;
@@ -44,8 +53,7 @@ struct ProcessSpec {
   std::optional<MemoryPolicy> memory = {};
   // A cgroup v2 directory that the process is born in; -1: ours.
   int cgroup = -1;
-  // Descriptors of cgroup.procs files (cgroup v1) that it writes itself into before exec.
-  std::vector<int> join = {};
+  std::vector<GroupToJoin> join = {};
 };
 
 inline constexpr int kUnknownCode = -1;
@@ -85,6 +93,8 @@ class Process {
   // a stranger, until reap(). Remembered after that.
   std::optional<ProcessExit> exited() const;
   void reap();  // Only of one that has ended. After it, signals go nowhere.
+  // Nobody else may get its pid, nor its group's, before that is done: reap() waits for it.
+  void not_reaped_before(std::shared_future<void> done);
   // Lets go of one that cannot be killed: nobody waits for it any more.
   void abandon();
 
@@ -101,6 +111,7 @@ class Process {
   std::optional<ProcessExit> exit_;  // Once reaped.
   bool reaped_ = false;
   std::unique_ptr<Watch> watch_;
+  std::shared_future<void> busy_;
 };
 
 // All of them, or none. All are forked before the first is waited for, so that a hundred take

@@ -192,7 +192,8 @@ void run_child(Plan& plan, const ChildSurroundings& around) {
   reset_signal_handlers();
   // Groups first: what follows is on their account. And before the descriptors change places.
   if (around.join_cgroup) must(join_cgroup(spec.cgroup), StartStep::Join);
-  for (const int procs : spec.join) must(join(procs), StartStep::Join);
+  for (const GroupToJoin& group : spec.join)
+    if (!joins_later(spec, group)) must(join(group.procs), StartStep::Join);
   must(arrange_descriptors(spec), StartStep::Descriptors);
   // On exec, not now: the report must get through until then.
   close_descriptors_from(3, Closing::OnExec);

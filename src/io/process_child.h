@@ -46,6 +46,10 @@ struct Plan {
   std::vector<unsigned long> nodes;
 };
 
+inline bool joins_later(const ProcessSpec& spec, const GroupToJoin& group) {
+  return group.later && spec.cgroup >= 0;
+}
+
 Plan make_plan(const ProcessSpec& spec, std::int32_t index);
 
 struct ChildSurroundings {

@@ -19,6 +19,7 @@
 #include "io/pipe.h"
 #include "io/process.h"
 #include "io/process_child.h"
+#include "io/process_join.h"
 #include "io/process_start_errors.h"
 
 namespace regroup::io {
@@ -116,6 +117,22 @@ void kill_all(std::vector<Process>& processes) {
   processes.clear();
 }
 
+// Of those that were started. A descriptor that cannot be had twice costs an account of memory.
+std::vector<LateJoin> late_joins(const std::vector<ProcessSpec>& specs,
+                                 const std::vector<Process>& processes) {
+  std::vector<LateJoin> joins;
+  joins.reserve(processes.size());
+  for (std::size_t i = 0; i < processes.size(); ++i)
+    for (const GroupToJoin& group : specs[i].join) {
+      if (!joins_later(specs[i], group)) continue;
+      auto procs = duplicate(group.procs);
+      auto born_in = duplicate(specs[i].cgroup);
+      if (procs && born_in)
+        joins.push_back({processes[i].pid(), std::move(*procs), std::move(*born_in)});
+    }
+  return joins;
+}
+
 }  // namespace
 
 tl::expected<std::vector<Process>, StartError> start_processes(
@@ -162,6 +179,12 @@ tl::expected<std::vector<Process>, StartError> start_processes(
     if (failure) break;
   }
   write_end.close();
+  // While the programs begin. If one of them cannot, the others wait for this before they are gone.
+  if (auto joins = late_joins(specs, processes); !joins.empty()) {
+    const SignalsBlocked blocked;  // In the thread too.
+    const std::shared_future<void> joined = join_late(std::move(joins));
+    for (Process& process : processes) process.not_reaped_before(joined);
+  }
   if (!failure) failure = first_failure(report.get(), options.give_up);
   if (!failure) return processes;
   kill_all(processes);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <future>
 #include <iterator>
 #include <sstream>
 
@@ -181,9 +182,21 @@ TEST(Process, WritesItselfIntoGroupsBeforeItsProgramRuns) {
   const ScratchDirectory scratch;
   const int procs = ::open(scratch.file("procs").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   ProcessSpec spec = command({"cat", scratch.file("procs")});
-  spec.join = {procs};
-  EXPECT_EQ(output_of(spec), "0");
+  spec.join = {{.procs = procs}, {.procs = procs, .later = true}};  // Not born in a group.
+  EXPECT_EQ(output_of(spec), "00");
   ::close(procs);
+}
+
+TEST(Process, IsNotReapedBeforeItsPidIsNoLongerNeeded) {
+  std::promise<void> needed;
+  Process process = start_one(shell("exit 7"));
+  process.not_reaped_before(needed.get_future().share());
+  end_of(process);
+  auto reaped = std::async(std::launch::async, [&] { process.reap(); });
+  EXPECT_EQ(find_process(process.pid())->state, 'Z');
+  needed.set_value();
+  reaped.get();
+  EXPECT_FALSE(find_process(process.pid()));
 }
 
 TEST(Process, ReportsItsExitCodeUntilAndAfterItIsReaped) {

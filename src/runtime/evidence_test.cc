@@ -48,8 +48,8 @@ std::string all_lines(const Evidence& evidence) {
 }
 
 void enter(const io::CgroupLeaf& leaf) {
-  for (const int fd : leaf.join())
-    if (::write(fd, "0", 1) != 1) ::_exit(3);
+  for (const io::GroupToJoin& group : leaf.join())
+    if (::write(group.procs, "0", 1) != 1) ::_exit(3);
   if (leaf.born_in() < 0) return;
   const int fd = ::openat(leaf.born_in(), "cgroup.procs", O_WRONLY | O_CLOEXEC);
   if (::write(fd, "0", 1) != 1) ::_exit(4);
