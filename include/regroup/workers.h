@@ -27,7 +27,7 @@ namespace regroup {
 struct WorkerCommand {
   // ${local_rank} and $local_rank are replaced in the arguments; $$ is a dollar sign.
   std::vector<std::string> argv;
-  // All of it; only TORCHELASTIC_ERROR_FILE is added.
+  // All of it; only TORCHELASTIC_ERROR_FILE is added (and what `dump_signal` says).
   std::map<std::string, std::string> environment;
   std::string directory = {};          // Empty: ours.
   std::vector<int> cpus = {};          // The CPUs it may run on; empty: as we may.
@@ -69,7 +69,7 @@ struct WorkersSpec {
   TakeStacks take_stacks = TakeStacks::OnHang;
   // For Python's faulthandler: sent to workers that catch it, when stacks are taken. They are told
   // by REGROUP_DUMP_SIGNAL and REGROUP_DUMP_FILE. 0: none.
-  int dump_signal = 44;  // SIGRTMIN + 10
+  int dump_signal = 0;
 
   // Nobody has done anything for so long: the workers hang, and are ended. Zero: not looked for.
   Duration hang_timeout{};

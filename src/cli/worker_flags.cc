@@ -16,6 +16,8 @@ namespace regroup::cli {
 namespace {
 
 constexpr double kLongest = 1e9;  // Seconds.
+// Of the real-time signals (SIGRTMIN + 10): scripts have other plans for SIGUSR1 and SIGUSR2.
+constexpr int kDumpSignal = 44;
 
 tl::unexpected<Error> wrong(const char* flag, const Error& error) {
   return fail(ErrorKind::InvalidArgument, std::string(flag) + ": " + error.message);
@@ -198,6 +200,7 @@ Result<void> apply_hang_flags(const WorkerFlags& flags, WorkersSpec& spec) {
   spec.take_stacks = flags.evidence == "never"    ? TakeStacks::Never
                      : flags.evidence == "always" ? TakeStacks::Always
                                                   : TakeStacks::OnHang;
+  spec.dump_signal = kDumpSignal;
   if (flags.dump_signal.empty()) return {};
   const auto found = runtime::parse_signals(flags.dump_signal);
   if (found.numbers.size() != 1)
