@@ -70,9 +70,11 @@ class Training(unittest.TestCase):
 
     def wait_until(self, condition, what):
         end = time.monotonic() + LIMIT_S
+        in_vain = False
         while not (value := condition()):
-            if time.monotonic() > end:
-                self.fail(f"{what}: not within {LIMIT_S} s\n{self.all_said()}")
+            if in_vain or time.monotonic() > end:
+                self.fail(f"{what}: not within {LIMIT_S} s, or before all had ended\n{self.all_said()}")
+            in_vain = bool(self.nodes) and all(node.wait(0) is not None for node in self.nodes)  # One look more.
             time.sleep(0.05)  # The trainings need the processors.
         return value
 

@@ -35,6 +35,22 @@ for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL)
 
 
+def everybody_with(word):
+    """Pids of those who have it as REGROUP_TEST_WORD in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"REGROUP_TEST_WORD={word}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+def kill_all(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 # --- the server's process ----------------------------------------------------------------------------
 
 def become_torchrun(request):
@@ -83,6 +99,10 @@ def serve_one(connection):
                 os._exit(code)
         stream.write(f"{pid}\n")
         stream.flush()
+        # Whoever asked for it is gone, and nobody else will end it: a test that was killed.
+        if connection in select.select([os.pidfd_open(pid), connection], [], [])[0]:
+            kill_all([pid])
+            kill_all(everybody_with(request["environment"]["REGROUP_TEST_WORD"]))
         _, status = os.waitpid(pid, 0)
         with contextlib.suppress(OSError):
             stream.write(f"{os.waitstatus_to_exitcode(status)}\n")
@@ -211,20 +231,13 @@ class Running:
         return text.replace("LOGS", str(self.temporary)).replace("TELL", str(self.told))
 
     def __exit__(self, *_):
-        # First who starts others.
-        for pid in [self.pid, *self.workers()]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_all([self.pid])  # First who starts others.
+        kill_all(self.workers())
         self.wait(LIMIT_S)
 
     def workers(self):
-        """Everybody who has our word in his environment, but the launcher."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if f"REGROUP_TEST_WORD={self.word}".encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-        return [pid for pid in found if pid != self.pid]
+        """Everybody of it, but the launcher."""
+        return [pid for pid in everybody_with(self.word) if pid != self.pid]
 
     def signal(self, number):
         os.kill(self.pid, number)
