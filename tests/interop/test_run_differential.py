@@ -477,7 +477,7 @@ class Taken(unittest.TestCase):
         "--node-rank 0", "--node-rank x", "--master-port x", "--master-port 1.5", "--master-port=",
         # Choices.
         "--start-method fork", "--start-method forkserver", "--start-method spawn", "--start-method thread",
-        "--numa-binding x", "--logs-specs nobody", "--logs-specs default", "--no-python -m",
+        "--numa-binding x", "--logs-specs nobody", "--logs-specs default", "--no-python -m", "--use-env",
         # Output.
         "-r 0", "-r 4", "-r 0:4", "-r 0:1,", "-r ,0:1", "-r 0:1,0:2", "-r x", "-r 0:1:1", "-r=", "-t 7:3", "-t 2,3",
         "--local-ranks-filter=", "--local-ranks-filter 0,1", "--local-ranks-filter x", "--local-ranks-filter 0,",
