@@ -50,6 +50,13 @@ struct HealthOptions {
   std::function<void(const std::vector<std::string>& addresses)> on_listening = {};
 };
 
+// Countdown timers that workers ask for (docs/watchdog.md): PyTorch's, and those of
+// regroup/timer.h.
+struct WatchdogSpec {
+  bool enabled = false;
+  std::string path = {};  // Of the pipe. Empty: watchdog_timer_<random> in TMPDIR.
+};
+
 struct AgentOptions {
   WorkerSpec spec;
   RendezvousParameters rendezvous;
@@ -64,6 +71,7 @@ struct AgentOptions {
   // A worker that the kernel does not let go (state D) for so long has failed. Zero: not looked
   // for.
   Duration stuck_limit{};
+  WatchdogSpec watchdog = {};
   // What people may want to see, on the agent's thread; `tell` prints a line between the workers'.
   std::function<void(const struct AgentEvent&)> on_event = {};
 };
@@ -78,6 +86,7 @@ struct AgentEvent {
     MembersChanged,  // The workers are stopped to join the next round: `text` says why.
     RunFailed,       // Another node says so: `text`.
     Signalled,       // `text` names it and its sender.
+    Noted,           // For who wants to know more: `text`.
     CheckedIn,       // Every node's end is known, or is not waited for any longer: `text`.
     Ended,           // Our part is over: `result`.
     Record,          // One of torchrun's events, for whoever keeps them: `record`.

@@ -67,6 +67,8 @@ std::string account_of(const AgentEvent& event, Level level) {
       return "";  // The end tells it.
     case Kind::Signalled:
       return line(event.text);
+    case Kind::Noted:
+      return verbose ? line(event.text) : "";
     case Kind::CheckedIn:
       return calm && !event.text.empty() ? line(event.text) : "";
     case Kind::Ended:

@@ -66,6 +66,12 @@ Result<Prepared> prepare(const RunFlags& flags) {
   agent.spec.max_restarts = plan->max_restarts;
   agent.spec.virtual_local_rank = plan->virtual_local_rank;
   agent.spec.environment = our_environment();
+  const auto variable = [&](const char* name) {
+    const auto found = agent.spec.environment.find(name);
+    return found == agent.spec.environment.end() ? std::string() : found->second;
+  };
+  agent.watchdog.enabled = flags.watchdog || variable("TORCHELASTIC_ENABLE_FILE_TIMER") == "1";
+  agent.watchdog.path = variable("TORCHELASTIC_TIMER_FILE");
   agent.rendezvous = std::move(plan->rendezvous);
   agent.exit_barrier_timeout = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(flags.exit_barrier_timeout));

@@ -74,6 +74,8 @@ void add_process_flags(CLI::App& command, RunFlags& flags) {
                 "Keep workers near their GPU: node, socket, exclusive, core-complex");
   workers.flag("virtual-local-rank", flags.virtual_local_rank,
                "Every worker sees one GPU, and LOCAL_RANK 0");
+  workers.flag("watchdog", flags.watchdog,
+               "Serve countdown timers to workers; so does TORCHELASTIC_ENABLE_FILE_TIMER=1");
   workers.value("start-method", flags.start_method, "HOW",
                 "For torchrun's sake: spawn, fork, forkserver");
   workers.value("monitor-interval", flags.monitor_interval, "SECONDS",

@@ -46,6 +46,7 @@ struct RunFlags {
   std::string start_method = "spawn";
   std::string numa_binding;  // Empty: none.
   bool virtual_local_rank = false;
+  bool watchdog = false;
 
   WorkerFlags workers;
   double exit_barrier_timeout = 300;

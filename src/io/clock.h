@@ -15,4 +15,11 @@ Instant deadline_after(Duration limit);
 // The wall clock, in microseconds since 1970. For people and for stamps; it decides nothing.
 std::int64_t utc_micros();
 
+// Both clocks at one moment, to translate the one into the other.
+struct BothClocks {
+  Instant now;
+  Duration since_1970;
+};
+BothClocks read_both_clocks();
+
 }  // namespace regroup::io

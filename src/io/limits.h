@@ -13,5 +13,7 @@ inline constexpr std::size_t kLargestRead = 256 * 1024;
 inline constexpr std::size_t kIdleOutput = 4096;
 // Connections accepted in one turn; the others wait in the kernel's queue until the next.
 inline constexpr int kAcceptsInOneTurn = 256;
+// What a named pipe holds, where the system allows it; a full one makes its writers wait.
+inline constexpr std::size_t kFifoBytes = 1024 * 1024;
 
 }  // namespace regroup::io

@@ -71,6 +71,7 @@ Result<RunResult> run_agent(AgentOptions options) {
   }
   agent = std::make_unique<runtime::AgentHost>(**loop, **host, std::move(options));
   if (health) agent->on_change([&] { health->publish(agent->health()); });
+  if (auto opened = agent->open_watchdog(); !opened) return tl::unexpected(opened.error());
   agent->begin();
   (*loop)->run();
   agent->on_change({});

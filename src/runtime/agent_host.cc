@@ -2,10 +2,14 @@
 
 #include <signal.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <utility>
 #include <variant>
 
 #include "io/clock.h"
+#include "io/pipe.h"
+#include "io/process_watch.h"
 #include "io/signals.h"
 #include "runtime/worker_environment.h"
 #include "runtime/worker_signals.h"
@@ -86,6 +90,13 @@ std::string names_of(const std::vector<int>& signals) {
   return names;
 }
 
+// Whoever sends one of these wants the end of the process; others are messages, which the process
+// may well heed and live on.
+bool is_deadly(int signal) {
+  return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
+         signal == SIGABRT;
+}
+
 RendezvousParameters with_status(RendezvousParameters parameters,
                                  std::function<void(const std::string&)> say) {
   if (!parameters.on_status) parameters.on_status = std::move(say);
@@ -114,6 +125,22 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
                options_.spec.role, options_.spec.local_world_size),
       begun_(io::now()),
       begun_micros_(io::utc_micros()) {}
+
+Result<void> AgentHost::open_watchdog() {
+  if (!options_.watchdog.enabled) return {};
+  const std::string path =
+      options_.watchdog.path.empty() ? default_timer_path() : options_.watchdog.path;
+  auto opened = WatchdogHost::open(
+      loop_, path,
+      {.belongs = [this](pid_t pid) { return group_ && io::belongs_to(pid, group_->roots()); },
+       .expired = [this](const Expiry& expiry) { expired(expiry); },
+       .note = [this](const std::string& text) { tell({.kind = Kind::Noted, .text = text}); },
+       .warn = [this](const std::string& text) { host_.warn(text); }});
+  if (!opened) return tl::unexpected(opened.error());
+  watchdog_ = std::move(*opened);
+  tell({.kind = Kind::Noted, .text = "watchdog: timers are taken at " + path});
+  return {};
+}
 
 void AgentHost::begin() { play(machine_.begin()); }
 
@@ -249,6 +276,7 @@ Result<void> AgentHost::start_group(int restart_count) {
                             .virtual_local_rank = spec.virtual_local_rank};
     auto environment = worker_environment(spec.environment, place);
     if (!environment) return tl::unexpected(environment.error());
+    if (watchdog_) environment->insert_or_assign("TORCHELASTIC_TIMER_FILE", watchdog_->path());
     const auto index = static_cast<std::size_t>(rank);
     workers.attempt.workers.push_back({rank, place.rank, spec.role});
     workers.commands.push_back(
@@ -298,8 +326,29 @@ Result<void> AgentHost::start_group(int restart_count) {
   return group_->start();
 }
 
+void AgentHost::expired(const Expiry& expiry) {
+  if (!group_) return;
+  const auto pids = group_->pids();
+  const auto worker = std::find_if(pids.begin(), pids.end(),
+                                   [&](const auto& one) { return one.second == expiry.pid; });
+  if (worker != pids.end() && is_deadly(expiry.signal)) {
+    group_->sentence(worker->first, expiry.signal, expiry.why);
+    return;
+  }
+  const auto info = io::find_process(expiry.pid);
+  std::string who = worker != pids.end() ? "the worker with local rank " +
+                                               std::to_string(worker->first) + ", process "
+                                         : "process ";
+  who += std::to_string(expiry.pid) + (info ? " (" + info->name + ")" : "");
+  const int error = expiry.process.signal(expiry.signal);
+  if (error == ESRCH) return;
+  host_.warn(who + (error == 0 ? " gets " : " cannot be sent ") + io::signal_name(expiry.signal) +
+             (error == 0 ? "" : " (" + io::error_in_words(error) + ")") + ": " + expiry.why);
+}
+
 void AgentHost::group_over(WorkersResult result) {
   stuck_.reset();
+  if (watchdog_) watchdog_->forget_all();
   const GroupEnd end = end_of(result);
   result_.cause = result.cause;
   if (result.cause) last_failure_ = health_of(*result.cause);
@@ -330,6 +379,7 @@ void AgentHost::finish(Ending ending) {
   result_.ending = ending_of(ending);
   result_.state = state_of(machine_.state());
   result_.restarts = machine_.restart_count();
+  if (watchdog_) tell({.kind = Kind::Noted, .text = "watchdog: stopped"});
   tell({.kind = Kind::Ended, .result = &result_});
   loop_.stop();
 }

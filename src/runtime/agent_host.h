@@ -13,6 +13,7 @@
 #include "runtime/health_pages.h"
 #include "runtime/meeting.h"
 #include "runtime/stuck_workers.h"
+#include "runtime/watchdog_host.h"
 #include "runtime/worker_group.h"
 #include "runtime/worker_host.h"
 
@@ -23,6 +24,8 @@ class AgentHost {
  public:
   AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options);
 
+  // Before begin(), if the options ask for it.
+  Result<void> open_watchdog();
   void begin();
   void on_signal(const io::SignalEvent& event);
   void forward(int signal);
@@ -41,6 +44,7 @@ class AgentHost {
   void start(int restart_count);
   Result<void> start_group(int restart_count);
   void group_over(WorkersResult result);
+  void expired(const Expiry& expiry);
   void check_in(bool succeeded);
   void finish(core::agent::Ending ending);
   void tell(AgentEvent event) const;
@@ -54,6 +58,7 @@ class AgentHost {
   std::optional<JoinedRound> round_;
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<StuckWorkers> stuck_;
+  std::unique_ptr<WatchdogHost> watchdog_;  // May be null.
   RunResult result_;
 
   // For health().

@@ -51,6 +51,12 @@ inline constexpr Duration kHealthLeastPatience = 10ms;
 // groups, its pipes and files, its end, its connections to a store of ours.
 inline constexpr std::size_t kDescriptors = 64;
 inline constexpr std::size_t kDescriptorsOfAWorker = 16;
+// Read from the timer pipe at a time.
+inline constexpr std::size_t kTimerRead = 256 * 1024;
+// A client of the timer pipe waits so long for room in it.
+inline constexpr Duration kTimerPatience = 10s;
+// So many complaints about what comes through the timer pipe are told; then no more.
+inline constexpr int kTimerComplaints = 100;
 
 // While workers are being stopped, what is waited for is said so often.
 inline constexpr Duration kStopProgress = 2s;

@@ -11,6 +11,7 @@
 
 #include "io/pipe.h"
 #include "regroup/logs.h"
+#include "runtime/temporaries.h"
 
 namespace regroup {
 namespace {
@@ -32,19 +33,6 @@ Result<fs::path> make_unique_directory(const fs::path& parent, const std::string
   if (::mkdtemp(path.data()) == nullptr)
     return cannot(ErrorKind::Io, "make a directory for logs in", parent, io::error_in_words(errno));
   return fs::path(path);
-}
-
-// The same places that Python looks at.
-fs::path directory_for_temporaries() {
-  std::error_code error;
-  for (const char* name : {"TMPDIR", "TEMP", "TMP"}) {
-    const char* value = ::getenv(name);
-    if (value != nullptr && *value != '\0' && ::access(value, W_OK | X_OK) == 0)
-      return fs::absolute(value, error);
-  }
-  for (const char* path : {"/tmp", "/var/tmp", "/usr/tmp"})
-    if (::access(path, W_OK | X_OK) == 0) return path;
-  return fs::current_path(error);
 }
 
 Result<void> check_directory(const fs::path& path) {
@@ -111,7 +99,7 @@ class DefaultLogs : public LogsSpecs {
 Result<void> DefaultLogs::make_run_directory(const std::string& run_id) {
   if (!run_directory_.empty()) return {};
   if (base_.empty()) {
-    auto made = make_unique_directory(directory_for_temporaries(), "torchelastic_");
+    auto made = make_unique_directory(runtime::directory_for_temporaries(), "torchelastic_");
     if (!made) return tl::unexpected(made.error());
     base_ = made->string();
     temporary_ = true;

@@ -219,7 +219,7 @@ void WorkerGroup::kill_all() {
   for (const io::ProcessInfo& process : members) io::signal_exactly(process, SIGKILL);
 }
 
-std::vector<io::ProcessInfo> WorkerGroup::alive() const {
+io::Roots WorkerGroup::roots() const {
   io::Roots roots;
   if (spec_.claim_orphans) roots.reaper = ::getpid();
   for (const io::Process& process : processes_) roots.leaders.insert(process.pid());
@@ -227,7 +227,11 @@ std::vector<io::ProcessInfo> WorkerGroup::alive() const {
   if (taker_)
     for (const pid_t helper : taker_->helpers()) roots.spared.insert(helper);
   roots.spared.insert(host_.strangers().begin(), host_.strangers().end());
-  auto found = io::belonging_to(io::list_processes(), roots);
+  return roots;
+}
+
+std::vector<io::ProcessInfo> WorkerGroup::alive() const {
+  auto found = io::belonging_to(io::list_processes(), roots());
   // Who has left his session and lost his parent is still in his group.
   for (const Worker& worker : workers_) {
     if (!worker.leaf) continue;

@@ -75,6 +75,7 @@ class WorkerGroup {
   void note_request(int local_rank);
 
   std::map<int, pid_t> pids() const;
+  io::Roots roots() const;  // Who belongs to the group: see io::belonging_to().
   std::string waiting_for() const;
   struct Standing {
     WorkerName name;

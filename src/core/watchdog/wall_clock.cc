@@ -1,12 +1,18 @@
 #include "core/watchdog/wall_clock.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace regroup::core::watchdog {
 namespace {
 
-// The rate of the wall clock is steered while it is not set: by half a second in a thousand.
-constexpr Duration kDrift = 100ms;
+// A clock that is steered, by half a second in a thousand at most, is not one that is set. Nor is a
+// smaller step worth a doubt.
+constexpr Duration kSmallStep = 1s;
+constexpr int kSteered = 2000;
+// Requests lie in the pipe for so long at most, unless we are suspended.
+constexpr Duration kDoubt = 1s;
 constexpr double kEndOfTime = 9e9;  // Seconds; beyond that, nanoseconds since 1970 have no room.
 
 Instant at(double seconds, Duration offset) {
@@ -19,10 +25,14 @@ Instant at(double seconds, Duration offset) {
 
 void WallClock::look(Instant now, Duration since_1970) {
   const Duration offset = now.since_start - since_1970;
-  before_.reset();
-  if (looked_ && std::chrono::abs(offset - offset_) > kDrift) before_ = offset_;
+  if (looked_ && std::chrono::abs(offset - offset_) > kSmallStep + (now - *looked_) / kSteered) {
+    before_ = offset_;
+    doubt_until_ = now + kDoubt;
+  } else if (now > doubt_until_) {
+    before_.reset();
+  }
   offset_ = offset;
-  looked_ = true;
+  looked_ = now;
 }
 
 Instant WallClock::translate(double seconds, Instant now) const {

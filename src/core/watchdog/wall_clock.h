@@ -22,10 +22,11 @@ class WallClock {
 
  private:
   Duration offset_{};  // What to add to a wall time.
-  // That of the last look, if the clock was set since then: a request that is read now may have
+  std::optional<Instant> looked_;
+  // If the clock was set a moment ago, the offset until then: a request that is read now may have
   // been written before or after.
   std::optional<Duration> before_;
-  bool looked_ = false;
+  Instant doubt_until_;
 };
 
 }  // namespace regroup::core::watchdog
