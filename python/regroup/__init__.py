@@ -2,6 +2,7 @@
 
 from regroup.dump import dump_on_hang
 from regroup.record import record
+from regroup.timer import TimerError, configure, expires
 
-__all__ = ["dump_on_hang", "record"]
+__all__ = ["TimerError", "configure", "dump_on_hang", "expires", "record"]
 __version__ = "0.1.0"
