@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
 import regroup  # noqa: E402
-from regroup import timer  # noqa: E402
+from regroup import beat, timer  # noqa: E402
 
 LIMIT_S = 60
 
@@ -207,6 +208,48 @@ class Trouble(TimerTestCase):
             os.unlink(self.path)
             raise ZeroDivisionError
         os.mkfifo(self.path)
+
+
+class Heartbeat(TimerTestCase):
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "heartbeat"
+        self.file.write_bytes(bytes(64))
+        os.environ[beat.FILE_VARIABLE] = str(self.file)
+        self.addCleanup(os.environ.pop, beat.FILE_VARIABLE, None)
+        beat._cells = beat._told = None
+
+    def cells(self):
+        return struct.unpack("qq", self.file.read_bytes()[:16])
+
+    def test_a_beat_stores_the_time_and_only_a_new_limit_is_told(self):
+        before = time.monotonic_ns()
+        regroup.heartbeat(30)
+        last, limit = self.cells()
+        self.assertTrue(before <= last <= time.monotonic_ns())
+        self.assertEqual(limit, 30 * 10**9)
+        line, = self.lines()
+        self.assertEqual((line["pid"], line["expiration_time"], line["heartbeat"]), (os.getpid(), -1, True))
+        regroup.heartbeat(30)
+        self.assertGreater(self.cells()[0], last)
+        self.assertEqual(self.lines(), [])
+        regroup.heartbeat(0.5)
+        self.assertEqual((self.cells()[1], len(self.lines())), (5 * 10**8, 1))
+
+    def test_who_stops_is_not_watched_and_may_begin_again(self):
+        regroup.heartbeat(30)
+        regroup.heartbeat_stop()
+        self.assertEqual((self.cells()[1], len(self.lines())), (0, 1))
+        regroup.heartbeat(30)
+        self.assertEqual((self.cells()[1], len(self.lines())), (30 * 10**9, 1))
+
+    def test_without_a_file_nothing_happens(self):
+        for path in (str(self.folder / "none"), ""):
+            os.environ[beat.FILE_VARIABLE] = path
+            beat._cells = None
+            regroup.heartbeat(30)
+            regroup.heartbeat_stop()
+        self.assertEqual(self.lines(), [])
 
 
 class WithoutPyTorch(unittest.TestCase):

@@ -191,4 +191,12 @@ class [[nodiscard]] ExpiresGuard {
 [[nodiscard]] Result<ExpiresGuard> expires(Duration after, std::string scope,
                                            std::shared_ptr<TimerClient> client = nullptr);
 
+// Tells the launcher that this worker gets on: it is ended if it does not call again within
+// `limit`. Cheap enough for every step. A worker has one heartbeat, whichever of its threads and
+// processes beats. Without a watchdog it does nothing. An error, possible only when the limit is a
+// new one: the launcher could not be told, and nothing is watched yet.
+Result<void> heartbeat(Duration limit);
+// From now on no beat is expected, until the next.
+void heartbeat_stop();
+
 }  // namespace regroup

@@ -1,8 +1,9 @@
 """What a Python worker imports."""
 
+from regroup.beat import heartbeat, heartbeat_stop
 from regroup.dump import dump_on_hang
 from regroup.record import record
 from regroup.timer import TimerError, configure, expires
 
-__all__ = ["TimerError", "configure", "dump_on_hang", "expires", "record"]
+__all__ = ["TimerError", "configure", "dump_on_hang", "expires", "heartbeat", "heartbeat_stop", "record"]
 __version__ = "0.1.0"

@@ -132,12 +132,21 @@ Result<void> AgentHost::open_watchdog() {
       options_.watchdog.path.empty() ? default_timer_path() : options_.watchdog.path;
   auto opened = WatchdogHost::open(
       loop_, path,
-      {.belongs = [this](pid_t pid) { return group_ && io::belongs_to(pid, group_->roots()); },
+      {.belongs =
+           [this](pid_t pid) {
+             return group_ && !group_->over() && io::belongs_to(pid, group_->roots());
+           },
        .expired = [this](const Expiry& expiry) { expired(expiry); },
+       .heartbeat = [this] { heartbeats_->look(); },
        .note = [this](const std::string& text) { tell({.kind = Kind::Noted, .text = text}); },
        .warn = [this](const std::string& text) { host_.warn(text); }});
   if (!opened) return tl::unexpected(opened.error());
   watchdog_ = std::move(*opened);
+  heartbeats_ = std::make_unique<WorkerHeartbeats>(loop_, path + ".heartbeat",
+                                                   [this](int rank, const std::string& why) {
+                                                     if (group_)
+                                                       group_->sentence(rank, SIGKILL, why);
+                                                   });
   tell({.kind = Kind::Noted, .text = "watchdog: timers are taken at " + path});
   return {};
 }
@@ -256,6 +265,12 @@ Result<void> AgentHost::start_group(int restart_count) {
   workers.attempt = {
       .run_id = options_.rendezvous.run_id, .restart_count = restart_count, .workers = {}};
   workers.commands.clear();
+  std::vector<std::string> heartbeat_files;
+  if (heartbeats_) {
+    auto files = heartbeats_->open(spec.local_world_size);
+    if (!files) return tl::unexpected(files.error());
+    heartbeat_files = std::move(*files);
+  }
   for (int rank = 0; rank < spec.local_world_size; ++rank) {
     const WorkerPlace place{.local_rank = rank,
                             .local_world_size = spec.local_world_size,
@@ -276,8 +291,11 @@ Result<void> AgentHost::start_group(int restart_count) {
                             .virtual_local_rank = spec.virtual_local_rank};
     auto environment = worker_environment(spec.environment, place);
     if (!environment) return tl::unexpected(environment.error());
-    if (watchdog_) environment->insert_or_assign("TORCHELASTIC_TIMER_FILE", watchdog_->path());
     const auto index = static_cast<std::size_t>(rank);
+    if (watchdog_) {
+      environment->insert_or_assign("TORCHELASTIC_TIMER_FILE", watchdog_->path());
+      environment->insert_or_assign(kHeartbeatFile, heartbeat_files[index]);
+    }
     workers.attempt.workers.push_back({rank, place.rank, spec.role});
     workers.commands.push_back(
         {.argv = spec.command,
@@ -348,7 +366,10 @@ void AgentHost::expired(const Expiry& expiry) {
 
 void AgentHost::group_over(WorkersResult result) {
   stuck_.reset();
-  if (watchdog_) watchdog_->forget_all();
+  if (watchdog_) {
+    watchdog_->forget_all();
+    heartbeats_->close();
+  }
   const GroupEnd end = end_of(result);
   result_.cause = result.cause;
   if (result.cause) last_failure_ = health_of(*result.cause);

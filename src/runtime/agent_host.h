@@ -15,6 +15,7 @@
 #include "runtime/stuck_workers.h"
 #include "runtime/watchdog_host.h"
 #include "runtime/worker_group.h"
+#include "runtime/worker_heartbeats.h"
 #include "runtime/worker_host.h"
 
 namespace regroup::runtime {
@@ -58,7 +59,8 @@ class AgentHost {
   std::optional<JoinedRound> round_;
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<StuckWorkers> stuck_;
-  std::unique_ptr<WatchdogHost> watchdog_;  // May be null.
+  std::unique_ptr<WatchdogHost> watchdog_;        // May be null.
+  std::unique_ptr<WorkerHeartbeats> heartbeats_;  // With the watchdog.
   RunResult result_;
 
   // For health().

@@ -19,6 +19,9 @@
 
 #include "io/clock.h"
 #include "io/fifo.h"
+#include "io/loop.h"
+#include "runtime/watchdog_host.h"
+#include "runtime/worker_heartbeats.h"
 
 namespace regroup {
 namespace {
@@ -419,6 +422,54 @@ TEST_F(PipeTimers, ExpiresUsesThePipeOfTheLauncher) {
   });
   EXPECT_EQ(late.wait(), SIGKILL);
   EXPECT_THAT(expired.wait_for(1).at(0).why, HasSubstr("scope late"));
+}
+
+// ---- heartbeat() ----
+
+TEST_F(PipeTimers, AHeartbeatThatStopsIsMissed) {
+  auto loop = io::Loop::open();
+  ASSERT_TRUE(loop);
+  std::vector<std::pair<int, std::string>> silenced;
+  runtime::WorkerHeartbeats heartbeats(**loop, path + ".heartbeat",
+                                       [&](int rank, const std::string& why) {
+                                         silenced.emplace_back(rank, why);
+                                         (*loop)->stop();
+                                       });
+  const auto files = heartbeats.open(2);
+  ASSERT_TRUE(files) << files.error().message;
+  auto watchdog = runtime::WatchdogHost::open(**loop, path,
+                                              {.belongs = [](pid_t) { return true; },
+                                               .expired = [](const runtime::Expiry&) {},
+                                               .heartbeat = [&] { heartbeats.look(); },
+                                               .note = [](const std::string&) {},
+                                               .warn = [](const std::string&) {}});
+  ASSERT_TRUE(watchdog) << watchdog.error().message;
+  Child child([this, &files] {
+    ::setenv("TORCHELASTIC_TIMER_FILE", path.c_str(), 1);
+    ::setenv("REGROUP_HEARTBEAT_FILE", (*files)[1].c_str(), 1);
+    for (int i = 0; i < 50; ++i)
+      if (!heartbeat(60s)) ::_exit(1);
+    heartbeat_stop();
+    if (!heartbeat(100ms)) ::_exit(1);
+  });
+  (*loop)->run();
+  ASSERT_EQ(silenced.size(), 1u);
+  EXPECT_EQ(silenced[0].first, 1);
+  EXPECT_THAT(silenced[0].second, HasSubstr("no heartbeat for "));
+  EXPECT_THAT(silenced[0].second, HasSubstr("(limit 0.1 s)"));
+}
+
+TEST(Heartbeat, DoesNothingWithoutAWatchdog) {
+  const pid_t child = ::fork();  // What it finds out about its environment stays with a process.
+  if (child == 0) {
+    ::unsetenv("REGROUP_HEARTBEAT_FILE");
+    const bool fine = heartbeat(1ns).has_value();
+    heartbeat_stop();
+    ::_exit(fine ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -1,0 +1,64 @@
+"""A worker's sign of life: it must come again within a limit, or the launcher ends the worker.
+
+    for batch in batches:
+        regroup.heartbeat(60)
+        ...
+
+A beat is a store into a file that the launcher has mapped, too: a microsecond or so. Without a watchdog nothing happens.
+"""
+
+import mmap
+import os
+import threading
+import time
+
+from regroup import timer
+
+FILE_VARIABLE = "REGROUP_HEARTBEAT_FILE"
+# The cells of the file: 64-bit integers of this machine.
+BEAT, LIMIT, CELLS = 0, 1, 8
+
+_cells = None  # Of the file, once it is mapped; () if nobody watches.
+_told = None  # The limit that the launcher has heard of.
+_lock = threading.Lock()
+
+
+def heartbeat(limit, *, _now=time.monotonic_ns):
+    """This worker gets on; `limit` seconds from now at the latest it will say so again. None: no beat is expected.
+
+    A worker has one heartbeat, whichever of its threads and processes beats.
+    """
+    if not _cells and _open() == ():
+        return
+    _cells[BEAT] = _now()  # First: with the old beat, a shorter limit might have run out already.
+    if limit != _told:
+        _tell(limit)
+
+
+def heartbeat_stop():
+    """From now on no beat is expected, until the next."""
+    heartbeat(None)
+
+
+def _open():
+    global _cells
+    with _lock:
+        if _cells is None:
+            path = os.environ.get(FILE_VARIABLE)
+            try:
+                with open(path, "r+b") as file:
+                    _cells = memoryview(mmap.mmap(file.fileno(), CELLS * 8)).cast("q")
+            except (OSError, TypeError, ValueError):
+                _cells = ()
+        return _cells
+
+
+def _tell(limit):
+    global _told
+    with _lock:
+        _cells[LIMIT] = 0 if limit is None else min(int(limit * 1e9), (1 << 63) - 1)
+        # Of a limit that is gone the launcher learns when it looks next.
+        path = timer.pipe_path()
+        if limit is not None and path is not None:
+            timer.send(path, "heartbeat", -1, 0, heartbeat=True)
+        _told = limit
