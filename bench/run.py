@@ -39,6 +39,7 @@ STORE_LOAD = str(BUILD / "test/store_load")
 RENDEZVOUS_LOAD = str(BUILD / "test/rendezvous_load")
 WORKERS_LOAD = str(BUILD / "test/workers_load")
 CLOCKED_WORKER = str(BUILD / "test/clocked_worker")
+TIMER_LOAD = str(BUILD / "test/timer_load")
 TORCH_SIDE = str(ROOT / "bench/torch_side.py")
 TALKER = str(ROOT / "bench/talker.py")
 
@@ -54,6 +55,7 @@ REQUESTS_PER_SECOND = 500_000  # Turns --seconds into a number of requests, the 
 STARTED, DEATHS = 256, 1000
 LAUNCHED, LAUNCHED_CROWD = 8, 64
 TALKERS, TALKER_LINES = 8, 100_000
+EXPIRIES, LIVE_TIMERS, TIMER_REQUESTS, TIMER_WRITERS, BEATS = 200, 100_000, 400_000, 4, 100_000
 LONGEST_START = 120  # PyTorch's launcher takes seconds.
 SILENCE = 10  # After so long nothing more is expected on a console.
 
@@ -378,6 +380,82 @@ class Bench:
         micros = [seconds * 1e6 for seconds in self.workers_load("deaths", who, count)]
         return {"median": statistics.median(micros), "p99": micros[int(0.99 * (len(micros) - 1))]}
 
+    # Timers: one client for both servers. Ours is the launcher itself, PyTorch's is what its agent runs.
+    @contextlib.contextmanager
+    def timer_client(self, ours, *words, program=(TIMER_LOAD,)):
+        """(client, server): the running client of the pipe, and who serves it; for ours the client is its worker."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/timers"
+            env = dict(TORCH_ENVIRONMENT, TORCHELASTIC_TIMER_FILE=path, PYTHONPATH=str(ROOT / "python"))
+            if ours:
+                with Process(REGROUP, "run", "-q", "--watchdog", "--no-python", *program, *words, env=env) as launcher:
+                    yield launcher, launcher
+            else:
+                with Process(self.torch, TORCH_SIDE, "timers", path, env=env) as server:
+                    server.hear_ready()
+                    with Process(*program, *words, env=env) as client:
+                        yield client, server
+
+    def timer_numbers(self, ours, count, *words, **more):
+        with self.timer_client(ours, *words, **more) as (client, _):
+            return [float(client.hear()) for _ in range(count)]
+
+    def expiries(self, ours, live):
+        count = 5 if self.options.quick else EXPIRIES if ours else EXPIRIES // 10  # PyTorch's take 0.1 s each.
+        micros = sorted(seconds * 1e6 for seconds in self.timer_numbers(ours, count, "expiry", count, live))
+        return {"median": statistics.median(micros), "p99": micros[int(0.99 * (len(micros) - 1))]}
+
+    def timer_requests(self, ours):
+        count = 2_000 if self.options.quick else TIMER_REQUESTS if ours else TIMER_REQUESTS // 10
+        return {"throughput": count / self.timer_numbers(ours, 1, "flood", count, TIMER_WRITERS)[0]}
+
+    def idle_wake_ups(self, ours):
+        """Of the thread that serves timers, while one is set and nothing happens."""
+        def switches(server):
+            tasks = [server.pid] if ours else os.listdir(f"/proc/{server.pid}/task")
+            return sum(int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", Path(
+                f"/proc/{server.pid}/task/{task}/status").read_text(), re.M)[1]) for task in tasks)
+        with self.timer_client(ours, "hold") as (client, server):
+            client.hear_ready()
+            time.sleep(0.2)  # What came with the start is over.
+            before = switches(server)
+            time.sleep(self.options.seconds)
+            return {"per second": (switches(server) - before) / self.options.seconds}
+
+    def beats(self, ours, python):
+        """Both are measured by the same client at once; the peer's turn takes the other number."""
+        count = 1_000 if self.options.quick else BEATS
+        code = ("import sys, time, regroup; n = int(sys.argv[2]); t = time.monotonic; a = t()\n"
+                "for _ in range(n): regroup.heartbeat(600)\n"
+                "b = t()\n"
+                "for _ in range(n): time.monotonic_ns()\n"
+                "print(b - a, t() - b, sep='\\n')")
+        program = (sys.executable, "-c", code) if python else (TIMER_LOAD,)
+        beaten, read = self.timer_numbers(True, 2, "beat", count, program=program)
+        return {"time per beat": (beaten if ours else read) / count * 1e6}
+
+    def timer_rows(self, torch_missing, quick):
+        live = 1_000 if quick else LIVE_TIMERS
+        rows = [Measurement(f"timers, expiry to signal{with_live}", "PyTorch",
+                            [Metric("median", "us"), Metric("p99", "us", "<= 2000 us")],
+                            lambda live=live: self.expiries(True, live), lambda live=live: self.expiries(False, live),
+                            missing=torch_missing)
+                for live, with_live in ((0, ""), (live, f", {live:,} live"))]
+        rows.append(Measurement("timers, requests through one pipe", "PyTorch",
+                                [Metric("throughput", "/s", ">= 200000 /s")],
+                                lambda: self.timer_requests(True), lambda: self.timer_requests(False),
+                                missing=torch_missing))
+        rows.append(Measurement("timers, wake-ups while idle", "PyTorch",
+                                [Metric("per second", "/s", "<= 0 /s", compare="ours")],
+                                lambda: self.idle_wake_ups(True), lambda: self.idle_wake_ups(False),
+                                missing=torch_missing))
+        for language, target in (("C++", "<= 5 us"), ("Python", "<= 30 us")):
+            rows.append(Measurement(f"heartbeat in {language}", "a reading of the clock",
+                                    [Metric("time per beat", "us", target)],
+                                    lambda python=language == "Python": self.beats(True, python),
+                                    lambda python=language == "Python": self.beats(False, python)))
+        return rows
+
     def measurements(self, torch_missing, redis_missing):
         def torch_row(op, clients):
             plural = "client" if clients == 1 else "clients"
@@ -456,7 +534,8 @@ class Bench:
                 + [talkers_row(2, 100) if quick else talkers_row(TALKERS, TALKER_LINES),
                    start_row(4 if quick else STARTED), deaths_row(5 if quick else DEATHS)]
                 + launch_rows(2 if quick else LAUNCHED)
-                + [launch_crowd_row(4 if quick else LAUNCHED_CROWD)])
+                + [launch_crowd_row(4 if quick else LAUNCHED_CROWD)]
+                + self.timer_rows(torch_missing, quick))
 
 
 def crowd_size(quick):
@@ -560,7 +639,7 @@ def parse_options():
         if not others:
             parser.error("--pin needs two cores")
         PINS.update(server={last}, load=set(others), anywhere={*others, last})
-    for program in (REGROUP, STORE_LOAD, RENDEZVOUS_LOAD, WORKERS_LOAD, CLOCKED_WORKER):
+    for program in (REGROUP, STORE_LOAD, RENDEZVOUS_LOAD, WORKERS_LOAD, CLOCKED_WORKER, TIMER_LOAD):
         if not os.access(program, os.X_OK):
             sys.exit(f"bench/run.py: there is no {program}; `make build` makes it")
     return options

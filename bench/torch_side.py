@@ -4,6 +4,7 @@
     torch_side.py server     PyTorch's own libuv server; ends when stdin closes
     torch_side.py clients    PyTorch's own client, many processes of it; one measurement for each line of stdin
     torch_side.py rendezvous PORT NODES LIMIT     so many of PyTorch's handlers, a thread each, meet at a store
+    torch_side.py timers PATH    PyTorch's server of file timers, as its agent starts it; ends when stdin closes
     torch_side.py version
 """
 
@@ -182,9 +183,23 @@ def meet(port, nodes, limit):
     os._exit(0)  # Threads that are still trying would never end.
 
 
+def serve_timers(path):
+    import signal
+    from torch.distributed.elastic.timer import FileTimerServer
+
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # After a worker it signals itself.
+    server = FileTimerServer(path, "run", max_interval=0.1)
+    server.start()
+    print("ready", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
 def main():
     if sys.argv[1] == "server":
         serve()
+    elif sys.argv[1] == "timers":
+        serve_timers(sys.argv[2])
     elif sys.argv[1] == "version":
         print(torch.__version__)
     elif sys.argv[1] == "rendezvous":
