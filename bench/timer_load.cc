@@ -47,7 +47,11 @@ std::string line(const std::string& scope, double expiration, int signal) {
 // not the opening of files.
 class Writer {
  public:
-  Writer() : fd_(::open(pipe_path().c_str(), O_WRONLY | O_CLOEXEC)) {}
+  Writer() : fd_(::open(pipe_path().c_str(), O_WRONLY | O_CLOEXEC)) {
+    if (fd_ >= 0) return;
+    std::fprintf(stderr, "timer_load: cannot open the pipe '%s'\n", pipe_path().c_str());
+    std::exit(1);
+  }
   ~Writer() { ::close(fd_); }
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;

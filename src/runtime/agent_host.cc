@@ -137,6 +137,12 @@ Result<void> AgentHost::open_watchdog() {
              return group_ && !group_->over() && io::belongs_to(pid, group_->roots());
            },
        .expired = [this](const Expiry& expiry) { expired(expiry); },
+       .heard_from =
+           [this](pid_t pid) {
+             if (!group_ || group_->over()) return;
+             for (const auto& [rank, worker] : group_->pids())
+               if (worker == pid) group_->note_request(rank);
+           },
        .heartbeat = [this] { heartbeats_->look(); },
        .note = [this](const std::string& text) { tell({.kind = Kind::Noted, .text = text}); },
        .warn = [this](const std::string& text) { host_.warn(text); }});

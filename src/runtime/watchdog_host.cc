@@ -106,6 +106,7 @@ void WatchdogHost::read_pipe() {
     read_.complaints.clear();
     reader_.read({room_.data(), count}, read_);
     const Instant now = io::now();
+    heard_.clear();
     for (const std::string& line : read_.complaints) complain("a line is ignored: " + line);
     for (const wire::TimerLine& line : read_.lines) take(line, now);
     got += count;
@@ -116,6 +117,7 @@ void WatchdogHost::read_pipe() {
 
 void WatchdogHost::take(const wire::TimerLine& line, Instant now) {
   const auto pid = static_cast<pid_t>(line.pid);
+  if (events_.heard_from && heard_.insert(pid).second) events_.heard_from(pid);
   if (line.heartbeat && events_.heartbeat) return events_.heartbeat();
   if (line.is_release()) return watchdog_.release(id_of(pid), line.scope);
   if (!know(pid)) return;

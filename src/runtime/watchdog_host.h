@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/watchdog/wall_clock.h"
@@ -36,6 +37,8 @@ struct WatchdogEvents {
   // Whether we may end this process. Others' timers do not count.
   std::function<bool(pid_t)> belongs = {};
   std::function<void(const Expiry&)> expired = {};
+  // It sent something: a sign of life. Once for all that is read at a time.
+  std::function<void(pid_t)> heard_from = {};
   // A worker's heartbeat has begun, or has another limit.
   std::function<void()> heartbeat = {};
   std::function<void(const std::string&)> note = {};  // For who wants to know more.
@@ -76,6 +79,7 @@ class WatchdogHost {
   wire::TimerLines read_;
   std::vector<char> room_;
   std::unordered_map<pid_t, std::unique_ptr<io::ProcessWatch>> known_;
+  std::unordered_set<pid_t> heard_;  // Of what was read last.
   pid_t last_stranger_ = 0;
   int complaints_ = 0;
   bool too_many_ = false;  // Timers; said once.
