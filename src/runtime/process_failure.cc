@@ -1,5 +1,7 @@
 #include "runtime/process_failure.h"
 
+#include <csignal>
+
 #include "io/signals.h"
 #include "wire/traceback.h"
 
@@ -13,8 +15,9 @@ std::string end_in_words(const EndedWorker& worker) {
   const auto& exit = worker.outcome.exit;
   if (end == End::Survived) return "cannot be killed";
   if (exit.signal == 0) return "ended with exit code " + std::to_string(exit.code);
-  std::string text =
-      "killed by " + io::signal_name(exit.signal) + " (" + io::signal_in_words(exit.signal) + ")";
+  std::string text = "killed by " + io::signal_name(exit.signal);
+  // "killed by SIGKILL (killed)" would say it twice.
+  if (exit.signal != SIGKILL) text += " (" + io::signal_in_words(exit.signal) + ")";
   if (end == End::Stopped && exit.signal == worker.outcome.signalled) text += ", sent by us";
   return text;
 }
