@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
-#include <iostream>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -93,8 +92,6 @@ std::string ranks_text(std::vector<int> ranks) {
   return plural(ranks.size(), "rank ", "ranks ") + in_ranges(ranks);
 }
 
-std::string first_line(const std::string& text) { return printed(text.substr(0, text.find('\n'))); }
-
 bool wrote_files(const WorkersResult& result) {
   return (result.cause && !result.cause->error_file.empty()) ||
          std::any_of(result.logs.workers.begin(), result.logs.workers.end(),
@@ -103,9 +100,10 @@ bool wrote_files(const WorkersResult& result) {
                      });
 }
 
-std::string cause_text(const ProcessFailure& cause) {
-  std::string text = "regroup: rank " + std::to_string(cause.global_rank) + " on " + cause.host +
-                     " failed: " + first_line(cause.message) + "\n";
+std::string cause_text(const ProcessFailure& cause, Paint paint) {
+  std::string text = paint.cause("regroup: rank " + std::to_string(cause.global_rank) + " on " +
+                                 cause.host + " failed: " + first_line(cause.message)) +
+                     "\n";
   text += "  local rank " + std::to_string(cause.local_rank) + ", pid " +
           std::to_string(cause.pid) + ", at " + time_of_day(cause.time_micros) + ", " +
           (cause.signal_name.empty() ? "exit code " + std::to_string(cause.exit_code)
@@ -157,23 +155,32 @@ std::string others_text(const WorkersResult& result) {
 
 }  // namespace
 
-std::string failure_report(const WorkersResult& result) {
+std::string first_line(const std::string& text) { return printed(text.substr(0, text.find('\n'))); }
+
+std::string survivors_report(const WorkersResult& result) {
+  if (result.survivors.empty()) return "";
+  std::string text = "regroup: " + std::to_string(result.survivors.size()) +
+                     plural(result.survivors.size(), " process", " processes") +
+                     " cannot be killed; this machine may need a look before it is used again\n";
+  for (const Survivor& survivor : result.survivors)
+    text += "  pid " + std::to_string(survivor.pid) + " (" + survivor.name + "), state " +
+            survivor.state +
+            (survivor.wait_channel.empty() ? "" : ", waits in " + survivor.wait_channel) + "\n";
+  return text;
+}
+
+std::string failure_report(const WorkersResult& result, const Started& started, Paint paint) {
   std::string text;
-  if (result.cause) text += cause_text(*result.cause);
+  if (result.cause) text += cause_text(*result.cause, paint);
   if (!result.where.empty()) text += "  before the end: " + result.where + "\n";
   if (result.cause) text += others_text(result);
-  if (!result.survivors.empty()) {
-    text += "regroup: " + std::to_string(result.survivors.size()) +
-            plural(result.survivors.size(), " process", " processes") +
-            " cannot be killed; this machine may need a look before it is used again\n";
-    for (const Survivor& survivor : result.survivors)
-      text += "  pid " + std::to_string(survivor.pid) + " (" + survivor.name + "), state " +
-              survivor.state +
-              (survivor.wait_channel.empty() ? "" : ", waits in " + survivor.wait_channel) + "\n";
-  }
+  text += survivors_report(result);
   if (!result.succeeded && !result.logs.directory.empty() && wrote_files(result))
     text += (text.empty() ? "regroup: logs: " : "  logs: ") + result.logs.directory + "\n";
   if (!result.stacks_file.empty()) text += "  stacks of all: " + result.stacks_file + "\n";
+  if (result.cause)
+    for (const std::string& line : advice_for(*result.cause, started))
+      text += paint.hint("  what to try: " + line) + "\n";
   return text;
 }
 
@@ -183,24 +190,24 @@ int exit_code_of(const ProcessFailure& cause) {
 
 namespace {
 
-void write_for_our_launcher(const std::function<Result<void>(const std::string& path)>& write) {
+Result<void> write_for_our_launcher(
+    const std::function<Result<void>(const std::string& path)>& write) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
-  if (path == nullptr || *path == 0) return;
-  if (auto written = write(path); !written)
-    std::cerr << "regroup: " << written.error().message << "\n";
+  if (path == nullptr || *path == 0) return {};
+  return write(path);
 }
 
 }  // namespace
 
-void pass_on_error_file(const ProcessFailure& cause) {
-  if (!cause.error) return;
-  write_for_our_launcher([&](const std::string& path) {
+Result<void> pass_on_error_file(const ProcessFailure& cause) {
+  if (!cause.error) return {};
+  return write_for_our_launcher([&](const std::string& path) {
     return copy_error_file(path, *cause.error, cause.exit_code);
   });
 }
 
-void leave_error_file(const std::string& message) {
-  write_for_our_launcher(
+Result<void> leave_error_file(const std::string& message) {
+  return write_for_our_launcher(
       [&](const std::string& path) { return write_error_file(path, {.message = message}); });
 }
 

@@ -3,12 +3,21 @@
 
 #include <string>
 
+#include "cli/advice.h"
+#include "cli/paint.h"
 #include "regroup/workers.h"
 
 namespace regroup::cli {
 
 // Whole lines. Empty if nobody failed.
-std::string failure_report(const WorkersResult& result);
+std::string failure_report(const WorkersResult& result, const Started& started = {},
+                           Paint paint = {});
+
+// The part about processes that cannot be killed; empty: there are none.
+std::string survivors_report(const WorkersResult& result);
+
+// One line of a text from strangers, fit for a terminal: no commands to it, not endless.
+std::string first_line(const std::string& text);
 
 // As a shell tells it: the cause's own exit code, 128 + n if it was killed by signal n.
 int exit_code_of(const ProcessFailure& cause);
@@ -16,9 +25,9 @@ int exit_code_of(const ProcessFailure& cause);
 // A launcher that was started as somebody's worker tells him: the cause's error file goes to our
 // own TORCHELASTIC_ERROR_FILE, with the exit code, as torchrun does. Nothing if the cause wrote
 // none.
-void pass_on_error_file(const ProcessFailure& cause);
+Result<void> pass_on_error_file(const ProcessFailure& cause);
 
 // The same of a failure that is no worker's.
-void leave_error_file(const std::string& message);
+Result<void> leave_error_file(const std::string& message);
 
 }  // namespace regroup::cli

@@ -97,6 +97,25 @@ TEST_F(FailureReport, ShowsAllThereIsInThisOrder) {
             "  logs: /logs\n");
 }
 
+TEST_F(FailureReport, EndsWithWhatMayBeTried) {
+  auto result = of({failed(0, 1, "ModuleNotFoundError: No module named 'numpy'")});
+  result.logs.directory = "/logs";
+  result.cause->error_file = "/logs/0/error.json";
+  EXPECT_THAT(failure_report(result, {.interpreter = "/opt/python"}),
+              EndsWith("  logs: /logs\n"
+                       "  what to try: the workers ran with /opt/python: install 'numpy' there, or "
+                       "choose another interpreter (--python)\n"));
+}
+
+TEST_F(FailureReport, InColourTheCauseIsRedAndHintsAreDim) {
+  const auto result = of({failed(0, 127, "ended with exit code 127")});
+  const std::string text = failure_report(result, {}, Paint{true});
+  EXPECT_THAT(text, testing::StartsWith("\x1b[31mregroup: rank 8 on node-2 failed: ended with exit "
+                                        "code 127\x1b[0m\n  local rank"));
+  EXPECT_THAT(text, HasSubstr("\n\x1b[2m  what to try: "));
+  EXPECT_THAT(text, EndsWith("\x1b[0m\n"));
+}
+
 TEST_F(FailureReport, WithoutATracebackTheLastLinesAreShown) {
   auto cause = failed(0, 1, "ended with exit code 1");
   cause.tail = "one\n\ntwo\n\n\n";

@@ -152,16 +152,14 @@ int exit_code_after(const RunResult& result) {
 }
 
 // For whoever has launched us. torchrun leaves its own exceptions there too.
-void leave_error_file_of(const RunResult& result) {
-  if (result.cause) {
-    pass_on_error_file(*result.cause);
-  } else if (result.ending == Ending::Signalled) {
-    leave_error_file("ended by signal " + std::to_string(result.signal));
-  } else if (!result.error.message.empty()) {
-    leave_error_file(result.error.message);
-  } else if (!result.cause_elsewhere.empty()) {
-    leave_error_file("the run has failed on another node: " + result.cause_elsewhere);
-  }
+Result<void> leave_error_file_of(const RunResult& result) {
+  if (result.cause) return pass_on_error_file(*result.cause);
+  if (result.ending == Ending::Signalled)
+    return leave_error_file("ended by signal " + std::to_string(result.signal));
+  if (!result.error.message.empty()) return leave_error_file(result.error.message);
+  if (!result.cause_elsewhere.empty())
+    return leave_error_file("the run has failed on another node: " + result.cause_elsewhere);
+  return {};
 }
 
 // LOGLEVEL is Python's name for it, which torchrun heeds; without flags it decides.
@@ -177,7 +175,7 @@ Account::Level level_of(const RunFlags& flags) {
 }
 
 int could_not_begin(const Error& error) {
-  leave_error_file(error.message);
+  if (auto left = leave_error_file(error.message); !left) report(kOk, left.error().message);
   return report(kBadStart, error.message);
 }
 
@@ -212,7 +210,8 @@ int run_run(const std::vector<std::string>& words) {
   const auto result = run_agent(std::move(prepared->agent));
   for (const std::string& loss : records->close()) report(kOk, loss);
   if (!result) return could_not_begin(result.error());
-  if (result->failed()) leave_error_file_of(*result);
+  if (result->failed())
+    if (auto left = leave_error_file_of(*result); !left) report(kOk, left.error().message);
   const int code = exit_code_after(*result);
   return flags->exit_code == "torchrun" && code != kOk ? kFailed : code;
 }

@@ -68,7 +68,7 @@ int spawn(const Flags& flags, const std::vector<std::string>& command) {
   runtime::WorkerServiceOptions options;
   options.spec = spec_of(flags, command);
   options.verbose = flags.verbose;
-  options.report = failure_report;
+  options.report = [](const WorkersResult& result) { return failure_report(result); };
   auto choices = apply(flags.workers, options.spec);
   if (!choices) return report(kBadStart, choices.error().message);
   auto logs = make_default_logs_specs(choices->logs);
@@ -78,7 +78,9 @@ int spawn(const Flags& flags, const std::vector<std::string>& command) {
 
   const auto result = runtime::run_workers(std::move(options));
   if (!result) return report(kBadStart, result.error().message);
-  if (result->workers.cause) pass_on_error_file(*result->workers.cause);
+  if (result->workers.cause)
+    if (auto passed = pass_on_error_file(*result->workers.cause); !passed)
+      report(kOk, passed.error().message);
   if (!result->workers.survivors.empty()) return kLeftBehind;
   if (result->signal != 0) return 128 + result->signal;
   if (result->workers.cause) return exit_code_of(*result->workers.cause);

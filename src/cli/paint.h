@@ -1,0 +1,20 @@
+// Colours, used sparingly: the cause stands out, hints step back, all else is as it is.
+#pragma once
+
+#include <string>
+
+namespace regroup::cli {
+
+struct Paint {
+  bool on = false;
+
+  std::string cause(const std::string& text) const { return dyed("\x1b[31m", text); }
+  std::string hint(const std::string& text) const { return dyed("\x1b[2m", text); }
+
+ private:
+  std::string dyed(const char* how, const std::string& text) const {
+    return on ? how + text + "\x1b[0m" : text;
+  }
+};
+
+}  // namespace regroup::cli
