@@ -43,4 +43,9 @@ void copy_window_size(int from, int to) {
   if (::ioctl(from, TIOCGWINSZ, &window) == 0) ::ioctl(to, TIOCSWINSZ, &window);
 }
 
+int window_columns(int fd) {
+  winsize window{};
+  return ::ioctl(fd, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
+}
+
 }  // namespace regroup::io

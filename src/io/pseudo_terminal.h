@@ -19,4 +19,7 @@ Result<PseudoTerminal> make_pseudo_terminal(int like);
 // The window of `to` becomes as large as that of `from`, if both are terminals.
 void copy_window_size(int from, int to);
 
+// How many columns the window of this terminal has; 0: unknown.
+int window_columns(int fd);
+
 }  // namespace regroup::io

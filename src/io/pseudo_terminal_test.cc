@@ -39,6 +39,7 @@ TEST(PseudoTerminal, HasTheSizeOfTheOther) {
   ::ioctl(second->slave.get(), TIOCGWINSZ, &window);
   EXPECT_EQ(window.ws_row, 11);
   EXPECT_EQ(window.ws_col, 123);
+  EXPECT_EQ(window_columns(second->slave.get()), 123);
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ struct ConsoleWriter::State {
   std::condition_variable moved;  // For who waits for the writer.
   io::OwnedFd fd;
   std::function<void(const std::string&)> warn;
+  std::function<std::string(const std::string&)> own_line;
 
   std::deque<std::string> queue;
   std::size_t waiting_bytes = 0;    // With what is being written.
@@ -68,21 +69,24 @@ struct ConsoleWriter::State {
 
   void say_what_is_missing() {
     dropping = false;
-    add((ends_line ? "" : "\n") + std::string("regroup: ") + std::to_string(dropped_here) +
-        (dropped_here == 1 ? " line was" : " lines were") +
-        " not shown, because the console did not read" +
-        (files_have_all ? "; the files have them\n" : "\n"));
+    const std::string text = std::to_string(dropped_here) +
+                             (dropped_here == 1 ? " line was" : " lines were") +
+                             " not shown, because the console did not read" +
+                             (files_have_all ? "; the files have them" : "");
+    add((ends_line ? "" : "\n") + (own_line ? own_line(text) : "regroup: " + text) + "\n");
     dropped_here = 0;
   }
 };
 
 Result<std::unique_ptr<ConsoleWriter>> ConsoleWriter::start(
-    int fd, std::function<void(const std::string&)> warn) {
+    int fd, std::function<void(const std::string&)> warn,
+    std::function<std::string(const std::string&)> own_line) {
   auto state = std::make_shared<State>();
   auto copy = io::duplicate(fd);
   if (!copy) return tl::unexpected(copy.error());
   state->fd = std::move(*copy);
   state->warn = std::move(warn);
+  state->own_line = std::move(own_line);
   auto thread = start_quiet_thread([state] { run(*state); });
   if (!thread) return tl::unexpected(thread.error());
   // Nobody can join a thread that hangs in a write; the state says when it has ended.
@@ -153,6 +157,11 @@ bool ConsoleWriter::flush(Instant deadline) {
   return state_->moved.wait_for(lock, limit, [&] {
     return state_->gone || (state_->queue.empty() && !state_->busy && !state_->dropping);
   });
+}
+
+bool ConsoleWriter::is_idle() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->queue.empty() && !state_->busy;
 }
 
 std::uint64_t ConsoleWriter::lines() const { return state_->taken_lines; }

@@ -18,9 +18,11 @@ namespace regroup::runtime {
 
 class ConsoleWriter {
  public:
-  // `warn` is told once, from the writer's thread, if the console is gone.
-  static Result<std::unique_ptr<ConsoleWriter>> start(int fd,
-                                                      std::function<void(const std::string&)> warn);
+  // `warn` is told once, from the writer's thread, if the console is gone. `own_line` makes a line
+  // of our own; empty: "regroup: " in front of it.
+  static Result<std::unique_ptr<ConsoleWriter>> start(
+      int fd, std::function<void(const std::string&)> warn,
+      std::function<std::string(const std::string&)> own_line = {});
 
   // Waits while the console takes something, and for one that does not for a second. What it still
   // has not taken then is lost, and the thread is left to its fate.
@@ -38,6 +40,7 @@ class ConsoleWriter {
   // Waits until everything is written; false: `deadline` came first. True if the console is gone.
   bool flush(Instant deadline);
 
+  bool is_idle() const;         // Everything is written.
   std::uint64_t lines() const;  // That were taken.
   std::uint64_t dropped_lines() const;
 

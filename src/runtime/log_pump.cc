@@ -27,9 +27,10 @@ struct LogPump::Impl {
   std::vector<io::OwnedFd> workers_ends;
 
   Result<std::unique_ptr<Screen>> open_screen(int fd) const {
-    auto writer = ConsoleWriter::start(fd, options.warn);
+    auto writer = ConsoleWriter::start(fd, options.warn, options.warning_line);
     if (!writer) return tl::unexpected(writer.error());
-    return std::make_unique<Screen>(io::kind_of(fd) == io::FdKind::Terminal, std::move(*writer));
+    return std::make_unique<Screen>(fd, io::kind_of(fd) == io::FdKind::Terminal,
+                                    std::move(*writer));
   }
 
   Result<void> open_screens() {
@@ -122,6 +123,13 @@ void LogPump::print(const std::string& line) {
   Screen* screen = impl_->screens.err != nullptr ? impl_->screens.err : impl_->screens.out;
   if (screen != nullptr) impl_->loop->say(*screen, line);
 }
+
+void LogPump::show_live(core::output::LiveLine line) {
+  if (Screen* screen = impl_->screens.err; screen != nullptr && screen->is_terminal())
+    impl_->loop->show_live(*screen, std::move(line));
+}
+
+void LogPump::hide_live() { impl_->loop->hide_live(); }
 
 bool LogPump::flush_console(Duration limit) {
   const Instant deadline = io::deadline_after(limit);

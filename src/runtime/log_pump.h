@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/instant.h"
+#include "core/output/live_line.h"
 #include "regroup/logs.h"
 
 namespace regroup::runtime {
@@ -39,6 +40,8 @@ struct LogPumpOptions {
   // rest of a line that had begun.
   std::uint64_t max_bytes = 0;
   int keep = 3;  // Rotated files that are kept: stdout.log.1 (the newest) to .keep.
+  // How a line of our own among those of workers is written; empty: "regroup: " in front of it.
+  std::function<std::string(const std::string&)> warning_line = {};
   // Problems, once each: a full disk, a console that is gone. Called from the pump's threads, and
   // must not wait for the pump: while it runs, the workers' output stands still.
   std::function<void(const std::string&)> warn = {};
@@ -79,6 +82,12 @@ class LogPump {
 
   // A line of our own, between lines of the workers. For the console of the errors alone.
   void print(const std::string& line);
+
+  // A line that counts seconds at the bottom of the console of the errors, if that is a terminal;
+  // instead of the one before, until hide_live(). It never mixes with other output: that wipes it
+  // out first, and it comes again below. Nobody wakes up for it when it is not there.
+  void show_live(core::output::LiveLine line);
+  void hide_live();
 
   // Waits until the console has taken everything, or until `limit` is over; false: not everything.
   bool flush_console(Duration limit);

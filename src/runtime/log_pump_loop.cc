@@ -101,6 +101,21 @@ void PumpLoop::say(Screen& screen, std::string line) {
   });
 }
 
+void PumpLoop::show_live(Screen& screen, core::output::LiveLine line) {
+  post([this, &screen, line = std::move(line)]() mutable {
+    if (!live_) live_ = Live{.screen = &screen, .line = {}};
+    live_->line = std::move(line);
+    live_->changed = true;
+  });
+}
+
+void PumpLoop::hide_live() {
+  post([this] {
+    if (live_) live_->screen->hide_live();
+    live_.reset();
+  });
+}
+
 void PumpLoop::after_this(std::function<void()> task) {
   post([this, task = std::move(task)] {
     hand_over();
@@ -152,7 +167,32 @@ void PumpLoop::take_turn() {
     }
   }
   finish_drains();
+  draw_live();
   hand_over();
+}
+
+// Only while it can be seen: below a line that somebody has begun it cannot, and whatever ends that
+// line wakes us anyway.
+std::optional<Instant> PumpLoop::next_drawing() const {
+  if (!live_ || !live_->screen->can_show_live()) return {};
+  const bool there = live_->screen->shows_live() && !live_->changed;
+  const Instant next = core::output::next_drawing(
+      live_->line, there ? std::optional(live_->drawn) : std::nullopt, turn_.now);
+  return std::max(next, live_->drawn + core::output::kDrawAgain);
+}
+
+void PumpLoop::draw_live() {
+  const auto due = next_drawing();
+  if (!due || *due > turn_.now) return;
+  live_->drawn = turn_.now;
+  // A console that does not read gets no seconds to catch up with.
+  if (!live_->screen->writer().is_idle()) return;
+  std::string text = core::output::live_text(live_->line, turn_.now, live_->screen->live_columns());
+  const bool same = live_->screen->shows_live() && text == live_->shown;
+  live_->changed = false;
+  if (same) return;
+  live_->screen->show_live(text);
+  live_->shown = std::move(text);
 }
 
 void PumpLoop::finish_drains() {
@@ -216,6 +256,7 @@ std::optional<Instant> PumpLoop::next_deadline() const {
   if (group_)
     for (const auto& stream : group_->streams) consider(stream->next_deadline());
   for (const auto& drain : drains_) consider(drain.deadline);
+  consider(next_drawing());
   return next;
 }
 

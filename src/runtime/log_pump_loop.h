@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/output/live_line.h"
 #include "io/pipe.h"
 #include "io/ready_set.h"
 #include "runtime/log_pump_group.h"
@@ -30,6 +31,8 @@ class PumpLoop {
   void adopt(std::shared_ptr<PumpGroup> group);  // Instead of the one before.
   void drain(Instant deadline, std::function<void(std::vector<int>)> done);
   void say(Screen& screen, std::string line);
+  void show_live(Screen& screen, core::output::LiveLine line);
+  void hide_live();
   void after_this(std::function<void()> task);  // Once everything before it is with the consoles.
 
   std::uint64_t bytes() const { return bytes_; }
@@ -41,11 +44,21 @@ class PumpLoop {
     std::function<void(std::vector<int>)> done;
   };
 
+  struct Live {
+    Screen* screen;
+    core::output::LiveLine line;
+    std::string shown = {};
+    Instant drawn{};      // When it was last drawn, or tried.
+    bool changed = true;  // Since then.
+  };
+
   PumpLoop(std::vector<Screen*> screens, Warn warn, io::WakeUp wake_up);
   void post(std::function<void()> task);
   void run();
   void sleep();
   void take_turn();
+  void draw_live();
+  std::optional<Instant> next_drawing() const;
   void hand_over();
   void finish_drains();
   void release_group();
@@ -60,6 +73,7 @@ class PumpLoop {
   std::shared_ptr<PumpGroup> group_;
   bool prefix_has_time_ = false;
   std::vector<Drain> drains_;
+  std::optional<Live> live_;
   Instant resting_until_{};
   bool running_ = true;
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/output/arranger.h"
+#include "io/pseudo_terminal.h"
 #include "runtime/console.h"
 #include "runtime/limits.h"
 
@@ -16,8 +17,8 @@ namespace regroup::runtime {
 
 class Screen {
  public:
-  Screen(bool terminal, std::unique_ptr<ConsoleWriter> writer)
-      : terminal_(terminal), arranger_(terminal), writer_(std::move(writer)) {}
+  Screen(int fd, bool terminal, std::unique_ptr<ConsoleWriter> writer)
+      : fd_(fd), terminal_(terminal), arranger_(terminal), writer_(std::move(writer)) {}
 
   bool is_terminal() const { return terminal_; }
   ConsoleWriter& writer() { return *writer_; }
@@ -31,9 +32,24 @@ class Screen {
     if (!writer_->put(pending_, lines_)) arranger_.lost();
     lines_ = 0;
   }
+
+  // The live line: of a terminal, when nobody's line is open.
+  bool can_show_live() const { return arranger_.can_show_live(); }
+  bool shows_live() const { return arranger_.shows_live(); }
+  void show_live(std::string_view text) { arranger_.show_live(text, pending_); }
+  void hide_live() { arranger_.hide_live(pending_); }
+  // One less than there are: in the last one a cursor may already be on the next line.
+  std::size_t live_columns() const {
+    const int columns = io::window_columns(fd_);
+    return columns > 1 ? static_cast<std::size_t>(columns) - 1 : kUsualColumns;
+  }
+
   void forget_sources() { arranger_.forget_sources(); }
 
  private:
+  static constexpr std::size_t kUsualColumns = 79;
+
+  int fd_;
   bool terminal_;
   core::output::Arranger arranger_;
   std::unique_ptr<ConsoleWriter> writer_;

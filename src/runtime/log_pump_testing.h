@@ -48,11 +48,16 @@ class ReadConsole {
     return text_;
   }
 
-  // Waits until it has shown this.
-  void await(const std::string& part) {
+  // Waits until it has shown this, so often.
+  void await(const std::string& part, int times = 1) {
+    const auto count = [&] {
+      int found = 0;
+      for (auto at = text_.find(part); at != std::string::npos; at = text_.find(part, at + 1))
+        ++found;
+      return found;
+    };
     std::unique_lock lock(mutex_);
-    const bool came =
-        more_.wait_for(lock, 60s, [&] { return text_.find(part) != std::string::npos; });
+    const bool came = more_.wait_for(lock, 60s, [&] { return count() >= times; });
     EXPECT_TRUE(came) << "no '" << part << "' in: " << text_;
   }
 

@@ -224,5 +224,60 @@ TEST_F(LogPumpTerminalTest, AnUnfinishedLineIsShownAndLeft) {
   EXPECT_EQ(screen(), "[default0]:loading ... \nregroup: note\n[default0]:done\n");
 }
 
+core::output::LiveLine waiting(const std::string& text) {
+  // Begun long ago, so that it is said at once.
+  return {.text = text, .since = io::now() + -10s, .until = {}};
+}
+
+TEST_F(LogPumpTerminalTest, ALiveLineGivesWayAndComesAgainBelow) {
+  open(1, {"", Console::AsIs});
+  pump->show_live(waiting("waiting for b"));
+  terminal->await("\rwaiting for b, 1");
+  out(0, "line\n");
+  terminal->await("\x1b[K\r\x1b[Kline\n\rwaiting for b, 1");
+  pump->print("regroup: note");
+  terminal->await("\x1b[K\r\x1b[Kregroup: note\n\rwaiting for b, ");
+  pump->hide_live();
+  pump->print("regroup: end");
+  drain();
+  EXPECT_TRUE(screen().ends_with("\x1b[K\r\x1b[Kregroup: end\n"));
+}
+
+TEST_F(LogPumpTerminalTest, ALiveLineGoesOnCounting) {
+  pump->show_live(waiting("a"));
+  terminal->await("\ra, ", 3);  // The same seconds are not drawn twice.
+  pump->show_live(waiting("b"));
+  terminal->await("\rb, ");
+  pump->hide_live();
+  EXPECT_TRUE(screen().ends_with(" s\x1b[K\r\x1b[K"));
+}
+
+TEST_F(LogPumpTerminalTest, ALiveLineIsNotDrawnIntoTheLineOfAWorker) {
+  open(1, {"", Console::AsIs});
+  out(0, "name: ");
+  terminal->await("name: ");
+  pump->show_live(waiting("waiting"));
+  out(0, "x\n");
+  terminal->await("\rwaiting, ");
+  pump->hide_live();
+  drain();
+  EXPECT_TRUE(screen().starts_with("name: x\n\rwaiting, "));
+}
+
+TEST_F(LogPumpTerminalTest, ALiveLineIsCutToTheWindow) {
+  pump->show_live(waiting(std::string(200, 'x')));
+  terminal->await("\r" + std::string(76, 'x') + "\x1b[K");
+  screen();
+}
+
+TEST_F(LogPumpTest, WithoutATerminalThereIsNoLiveLine) {
+  start({});
+  pump->show_live(waiting("waiting"));
+  pump->print("regroup: note");
+  console.await("note\n");
+  pump->hide_live();
+  EXPECT_EQ(shown(), "regroup: note\n");
+}
+
 }  // namespace
 }  // namespace regroup::runtime

@@ -58,7 +58,21 @@ std::size_t append_lines(std::string_view prefix, std::string_view lines,
 void Arranger::forget_sources() {
   lanes_.clear();
   // The number of the source whose line is open belongs to somebody else now.
-  if (open_ != kNobody) open_ = kNobody - 1;
+  if (open_ != kNobody && open_ != kLive) open_ = kSomebody;
+}
+
+bool Arranger::show_live(std::string_view text, std::string& out) {
+  if (!can_show_live()) return false;
+  out += '\r';
+  out += text;
+  out += "\x1b[K";
+  open_ = kLive;
+  open_is_bar_ = true;
+  return true;
+}
+
+void Arranger::hide_live(std::string& out) {
+  if (open_ == kLive) leave_open_line(out);
 }
 
 void Arranger::leave_open_line(std::string& out) {

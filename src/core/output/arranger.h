@@ -27,6 +27,13 @@ class Arranger {
   // Appends to `out` what brings the text onto the console. Returns how many lines end in it.
   std::size_t add(const Source& source, std::string_view text, std::string& out);
 
+  // Draws a line of our own in place of the one before it (live_line.h), on a terminal and where no
+  // source's line is open: whoever writes next wipes it out. False: it cannot be shown now.
+  bool show_live(std::string_view text, std::string& out);
+  void hide_live(std::string& out);
+  bool can_show_live() const { return terminal_ && (open_ == kNobody || open_ == kLive); }
+  bool shows_live() const { return open_ == kLive; }
+
   // The console did not take what was made last. A line that says so will stand in its place, so
   // nobody's line is open.
   void lost() { open_ = kNobody; }
@@ -36,6 +43,8 @@ class Arranger {
 
  private:
   static constexpr std::size_t kNobody = SIZE_MAX;
+  static constexpr std::size_t kLive = SIZE_MAX - 1;      // Our own line.
+  static constexpr std::size_t kSomebody = SIZE_MAX - 2;  // A source that is forgotten.
   struct Lane {
     bool inside_line = false;  // Has written the beginning of a line.
     bool has_return = false;   // ... with a carriage return in it.

@@ -120,5 +120,51 @@ TEST(Arranger, NewSourcesDoNotInheritAnOpenLine) {
 
 TEST(Arranger, NothingIsNothing) { EXPECT_EQ(terminal().add(kZero, "").out, ""); }
 
+TEST(ALiveLine, IsDrawnInPlaceAndWipedOutByWhoeverWritesNext) {
+  auto shown = terminal();
+  EXPECT_TRUE(shown.arranger.show_live("waiting, 1 s", shown.out));
+  EXPECT_TRUE(shown.arranger.show_live("waiting, 2 s", shown.out));
+  EXPECT_TRUE(shown.arranger.shows_live());
+  shown.add(kZero, "a\n");
+  EXPECT_FALSE(shown.arranger.shows_live());
+  EXPECT_EQ(shown.out,
+            "\rwaiting, 1 s\x1b[K"
+            "\rwaiting, 2 s\x1b[K"
+            "\r\x1b[K[0]:a\n");
+}
+
+TEST(ALiveLine, IsNotDrawnIntoTheLineOfASource) {
+  auto shown = terminal();
+  shown.add(kPlain, "name: ");
+  EXPECT_FALSE(shown.arranger.show_live("waiting", shown.out));
+  EXPECT_EQ(shown.out, "name: ");
+  shown.add(kPlain, "x\n");
+  EXPECT_TRUE(shown.arranger.show_live("waiting", shown.out));
+}
+
+TEST(ALiveLine, OfWhatIsNoTerminalThereIsNone) {
+  auto shown = pipe();
+  EXPECT_FALSE(shown.arranger.show_live("waiting", shown.out));
+  shown.arranger.hide_live(shown.out);
+  EXPECT_EQ(shown.out, "");
+}
+
+TEST(ALiveLine, IsHiddenWithoutATrace) {
+  auto shown = terminal();
+  shown.arranger.show_live("waiting", shown.out);
+  shown.arranger.hide_live(shown.out);
+  shown.arranger.hide_live(shown.out);
+  shown.add(kPlain, "a\n");
+  EXPECT_EQ(shown.out, "\rwaiting\x1b[K\r\x1b[Ka\n");
+}
+
+TEST(ALiveLine, SourcesThatAreForgottenDoNotEndIt) {
+  auto shown = terminal();
+  shown.arranger.show_live("waiting", shown.out);
+  shown.arranger.forget_sources();
+  shown.add(kPlain, "a\n");
+  EXPECT_EQ(shown.out, "\rwaiting\x1b[K\r\x1b[Ka\n");
+}
+
 }  // namespace
 }  // namespace regroup::core::output
