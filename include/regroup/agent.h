@@ -80,6 +80,7 @@ struct AgentOptions {
 struct AgentEvent {
   enum class Kind {
     Waiting,         // For others, or for a stop to be done: `text`.
+    Progress,        // The same, always up to date, for a live line: `text`, `took`, `left`.
     Joined,          // A round: its number, ranks, how long it took.
     Started,         // The workers run: how long that took.
     Failed,          // One of our workers, first: `failure`; which restart follows, of how many.
@@ -99,13 +100,19 @@ struct AgentEvent {
   std::int64_t group_world_size = 1;
   int restart = 0;
   int max_restarts = 0;
+  int local_world_size = 1;
+  std::int64_t world_size = 1;  // Workers of all nodes.
   Duration took{};
+  std::optional<Duration> left = {};  // Empty: there is no limit.
   const ProcessFailure* failure = nullptr;
   const struct RunResult* result = nullptr;  // Of Ended.
   const EventRecord* record = nullptr;       // As a line: to_json().
   const MetricRecord* metric = nullptr;
   // Prints a line on standard error without getting into the middle of a worker's.
   std::function<void(const std::string&)> tell = {};
+  // Shows a line at the bottom of a terminal that goes on counting from `took` and `left`, until it
+  // is shown again, or called with nothing.
+  std::function<void(const std::string&)> show = {};
 };
 
 struct RunResult {

@@ -29,6 +29,13 @@
 
 namespace regroup {
 
+// What is waited for, in a few words, for a line that is always up to date.
+struct RendezvousWait {
+  std::string text;  // "waiting for nodes: 1 of 2 here"
+  Duration so_far{};
+  std::optional<Duration> left = {};  // Until it is given up, or its time is over.
+};
+
 struct RendezvousParameters {
   std::string backend = "c10d";  // A registered name: "c10d", "static", or one of your own.
   std::string endpoint = {};     // HOST[:PORT]; a path for the c10d backend with store_type=file.
@@ -44,6 +51,9 @@ struct RendezvousParameters {
 
   // One line about what is waited for: when it changes, and every ten seconds. Empty: logged.
   std::function<void(const std::string&)> on_status = {};
+
+  // At once when it begins, and whenever its text or its limit changes. On the thread that waits.
+  std::function<void(const RendezvousWait&)> on_wait = {};
 
   // Once it is true, make_rendezvous() and next_rendezvous() end with Cancelled: within half a
   // second or so, or as soon as a store that does not answer is given up (heartbeat_timeout).

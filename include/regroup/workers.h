@@ -86,6 +86,9 @@ struct WorkersSpec {
   // What a person should know, once each, and not a failure; from any thread, and must not block.
   // Empty: printed on standard error, between lines of the workers.
   std::function<void(const std::string&)> warn = {};
+  // How what is printed that way is written, as a whole line; from any thread. Empty: "regroup: "
+  // in front of it.
+  std::function<std::string(const std::string&)> warning_line = {};
 };
 
 // What became of one worker that did not end with 0 by itself.

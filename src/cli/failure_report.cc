@@ -157,6 +157,10 @@ std::string others_text(const WorkersResult& result) {
 
 std::string first_line(const std::string& text) { return printed(text.substr(0, text.find('\n'))); }
 
+std::string logs_of(const WorkersResult& result) {
+  return !result.succeeded && wrote_files(result) ? result.logs.directory : "";
+}
+
 std::string survivors_report(const WorkersResult& result) {
   if (result.survivors.empty()) return "";
   std::string text = "regroup: " + std::to_string(result.survivors.size()) +
@@ -175,8 +179,8 @@ std::string failure_report(const WorkersResult& result, const Started& started, 
   if (!result.where.empty()) text += "  before the end: " + result.where + "\n";
   if (result.cause) text += others_text(result);
   text += survivors_report(result);
-  if (!result.succeeded && !result.logs.directory.empty() && wrote_files(result))
-    text += (text.empty() ? "regroup: logs: " : "  logs: ") + result.logs.directory + "\n";
+  if (const std::string logs = logs_of(result); !logs.empty())
+    text += (text.empty() ? "regroup: logs: " : "  logs: ") + logs + "\n";
   if (!result.stacks_file.empty()) text += "  stacks of all: " + result.stacks_file + "\n";
   if (result.cause)
     for (const std::string& line : advice_for(*result.cause, started))

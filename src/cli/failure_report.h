@@ -16,6 +16,9 @@ std::string failure_report(const WorkersResult& result, const Started& started =
 // The part about processes that cannot be killed; empty: there are none.
 std::string survivors_report(const WorkersResult& result);
 
+// The directory with files about a failure; empty: there are none.
+std::string logs_of(const WorkersResult& result);
+
 // One line of a text from strangers, fit for a terminal: no commands to it, not endless.
 std::string first_line(const std::string& text);
 

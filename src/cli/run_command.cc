@@ -4,8 +4,10 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "base/text.h"
@@ -17,6 +19,7 @@
 #include "cli/run_defaults.h"
 #include "cli/run_flags.h"
 #include "cli/run_records.h"
+#include "cli/view.h"
 #include "cli/worker_flags.h"
 #include "regroup/agent.h"
 #include "runtime/interpreter.h"
@@ -29,15 +32,51 @@ namespace {
 
 using Ending = RunResult::Ending;
 
-int report(int exit_code, const std::string& message) {
-  std::cerr << "regroup: " << message << "\n";
+int say(int exit_code, const std::string& line) {
+  std::cerr << line + "\n" << std::flush;
   return exit_code;
+}
+
+// LOGLEVEL is Python's name for it, which torchrun heeds; without flags it decides.
+Account::Level level_of(const RunFlags& flags) {
+  if (flags.quiet) return Account::Level::Quiet;
+  if (flags.verbose) return Account::Level::Verbose;
+  const char* variable = std::getenv("LOGLEVEL");
+  std::string level = variable == nullptr ? "" : variable;
+  for (char& c : level) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (level == "INFO" || level == "DEBUG") return Account::Level::Verbose;
+  if (level == "ERROR" || level == "CRITICAL") return Account::Level::Quiet;
+  return Account::Level::Calm;
+}
+
+View view_for(const RunFlags& flags) {
+  View view =
+      choose_view({.color = flags.color, .log_format = flags.log_format, .report = flags.report},
+                  look_around());
+  view.level = level_of(flags);
+  return view;
+}
+
+// What cannot be read as flags may still tell in which form to say so.
+View view_for(const std::vector<std::string>& words) {
+  RunFlags flags;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words[i] == "--log-format=json" ||
+        (words[i] == "--log-format" && i + 1 < words.size() && words[i + 1] == "json"))
+      flags.log_format = "json";
+  return view_for(flags);
+}
+
+// What torchrun's report calls the run.
+std::string name_of(const RunFlags& flags) {
+  return flags.run_path ? "run_script_path" : flags.script;
 }
 
 struct Prepared {
   AgentOptions agent;
-  std::string interpreter;  // For people; empty: none is used.
-  std::vector<std::string> notes;
+  std::string interpreter;            // For people; empty: none is used.
+  std::vector<std::string> notes;     // Not if quiet.
+  std::vector<std::string> warnings;  // In any case.
 };
 
 // As torchrun: what is no number above zero turns it off.
@@ -80,9 +119,11 @@ Result<Prepared> prepare(const RunFlags& flags) {
   if (!health) return tl::unexpected(health.error());
   agent.health = std::move(*health);
   if (agent.health && !flags.quiet && (agent.health->port == 0 || flags.verbose))
-    agent.health->on_listening = [](const std::vector<std::string>& addresses) {
-      for (const std::string& address : addresses) report(kOk, "health port: " + address);
-    };
+    agent.health->on_listening =
+        [account = Account(view_for(flags), "", {})](const std::vector<std::string>& addresses) {
+          for (const std::string& address : addresses)
+            say(kOk, account.warning("health port: " + address));
+        };
   agent.stuck_limit = stuck_limit();
   if (runtime::limits_omp_threads(agent.spec.environment, *count))
     prepared.notes.emplace_back(
@@ -103,6 +144,7 @@ Result<Prepared> prepare(const RunFlags& flags) {
 
   auto choices = apply(flags.workers, agent.workers);
   if (!choices) return tl::unexpected(choices.error());
+  prepared.warnings = std::move(choices->warnings);
   auto logs = make_default_logs_specs(choices->logs);
   if (!logs) return tl::unexpected(logs.error());
   agent.logs = std::move(*logs);
@@ -162,21 +204,10 @@ Result<void> leave_error_file_of(const RunResult& result) {
   return {};
 }
 
-// LOGLEVEL is Python's name for it, which torchrun heeds; without flags it decides.
-Account::Level level_of(const RunFlags& flags) {
-  if (flags.quiet) return Account::Level::Quiet;
-  if (flags.verbose) return Account::Level::Verbose;
-  const char* variable = std::getenv("LOGLEVEL");
-  std::string level = variable == nullptr ? "" : variable;
-  for (char& c : level) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  if (level == "INFO" || level == "DEBUG") return Account::Level::Verbose;
-  if (level == "ERROR" || level == "CRITICAL") return Account::Level::Quiet;
-  return Account::Level::Calm;
-}
-
-int could_not_begin(const Error& error) {
-  if (auto left = leave_error_file(error.message); !left) report(kOk, left.error().message);
-  return report(kBadStart, error.message);
+int could_not_begin(const Account& account, const Error& error) {
+  if (auto left = leave_error_file(error.message); !left)
+    say(kOk, account.warning(left.error().message));
+  return say(kBadStart, account.error(error.message));
 }
 
 }  // namespace
@@ -186,32 +217,44 @@ int run_run(const std::vector<std::string>& words) {
   if (!flags) {
     const std::string& why = flags.error().message;
     const bool is_ended = why.ends_with('.') || why.ends_with('?');
-    return report(kBadStart, why + (is_ended ? "" : ".") + " See 'regroup run --help'.");
+    return say(kBadStart, Account(view_for(words), "", {})
+                              .error(why + (is_ended ? "" : ".") + " See 'regroup run --help'."));
   }
   if (!flags->to_print.empty()) {
     std::cout << flags->to_print << std::flush;
     return kOk;
   }
+  const View view = view_for(*flags);
   auto prepared = prepare(*flags);
-  if (!prepared) return could_not_begin(prepared.error());
+  std::error_code ignored;
+  Account account(view, name_of(*flags),
+                  {.interpreter = prepared ? prepared->interpreter : "",
+                   .directory = std::filesystem::current_path(ignored).string()});
+  if (!prepared) return could_not_begin(account, prepared.error());
+  for (const std::string& warning : prepared->warnings) say(kOk, account.warning(warning));
   if (!flags->quiet)
-    for (const std::string& note : prepared->notes) report(kOk, note);
+    for (const std::string& note : prepared->notes) say(kOk, account.warning(note));
   if (flags->dry_run) {
     print_plan(*prepared);
     return kOk;
   }
   auto records = RunRecords::open(*flags);
-  if (!records) return could_not_begin(records.error());
-  const Account account(level_of(*flags));
+  if (!records) return could_not_begin(account, records.error());
   prepared->agent.on_event = [&](const AgentEvent& event) {
     account.tell(event);
     records->tell(event);
   };
+  // Plain lines are those of the log.
+  if (view.form != View::Form::Plain)
+    prepared->agent.workers.warning_line = [&](const std::string& text) {
+      return account.warning(text);
+    };
   const auto result = run_agent(std::move(prepared->agent));
-  for (const std::string& loss : records->close()) report(kOk, loss);
-  if (!result) return could_not_begin(result.error());
+  for (const std::string& loss : records->close()) say(kOk, account.warning(loss));
+  if (!result) return could_not_begin(account, result.error());
   if (result->failed())
-    if (auto left = leave_error_file_of(*result); !left) report(kOk, left.error().message);
+    if (auto left = leave_error_file_of(*result); !left)
+      say(kOk, account.warning(left.error().message));
   const int code = exit_code_after(*result);
   return flags->exit_code == "torchrun" && code != kOk ? kFailed : code;
 }

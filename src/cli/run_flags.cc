@@ -94,6 +94,12 @@ void add_other_flags(CLI::App& command, RunFlags& flags) {
   Group shown(command, "What is shown");
   shown.flag("quiet", flags.quiet, "Only warnings, and what went wrong", 'q');
   shown.flag("verbose", flags.verbose, "Also what goes well", 'v');
+  shown.value("color", flags.color, "WHEN",
+              "Colours: auto (on a terminal, unless NO_COLOR is set), always, never");
+  shown.value("log-format", flags.log_format, "FORMAT",
+              "What the launcher itself says: text, or json (one object in each line)");
+  shown.value("report", flags.report, "LAYOUT",
+              "Of a failure: regroup, or torchrun (its layout, for programs that read it)");
   shown.value("event-log-handler", flags.event_log_handler, "NAME",
               "torchrun's events: null (nowhere), console (on standard error)");
   shown.value("event-log", flags.event_log, "FILE",

@@ -53,6 +53,9 @@ struct RunFlags {
 
   bool quiet = false;
   bool verbose = false;
+  std::string color = "auto";
+  std::string log_format = "text";
+  std::string report = "regroup";
   std::string event_log_handler = "null";
   std::string event_log;    // A file; empty: none.
   std::string metrics_log;  // Likewise.

@@ -71,6 +71,7 @@ int spawn(const Flags& flags, const std::vector<std::string>& command) {
   options.report = [](const WorkersResult& result) { return failure_report(result); };
   auto choices = apply(flags.workers, options.spec);
   if (!choices) return report(kBadStart, choices.error().message);
+  for (const std::string& warning : choices->warnings) report(kOk, warning);
   auto logs = make_default_logs_specs(choices->logs);
   if (!logs) return report(kBadStart, logs.error().message);
   options.logs = std::move(*logs);

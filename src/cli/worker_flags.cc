@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <iostream>
 #include <utility>
 
 #include "cli/torchrun_flags.h"
@@ -23,11 +22,12 @@ tl::unexpected<Error> wrong(const char* flag, const Error& error) {
   return fail(ErrorKind::InvalidArgument, std::string(flag) + ": " + error.message);
 }
 
-std::vector<int> signals(const char* flag, const std::string& list) {
+std::vector<int> signals(const char* flag, const std::string& list,
+                         std::vector<std::string>& warnings) {
   auto names = runtime::parse_signals(list);
   for (const std::string& name : names.unknown)
-    std::cerr << "regroup: " << flag << ": '" << name
-              << "' is no signal that can be caught; it is left out\n";
+    warnings.push_back(std::string(flag) + ": '" + name +
+                       "' is no signal that can be caught; it is left out");
   return std::move(names.numbers);
 }
 
@@ -236,8 +236,8 @@ Result<WorkerChoices> apply(const WorkerFlags& flags, WorkersSpec& spec) {
                   .tee = std::move(*tee),
                   .local_ranks = std::move(*local_ranks),
                   .global_ranks = std::move(*ranks)};
-  choices.signals = {.handle = signals("--signals-to-handle", flags.handle),
-                     .forward = signals("--forward-signals", flags.forward)};
+  choices.signals = {.handle = signals("--signals-to-handle", flags.handle, choices.warnings),
+                     .forward = signals("--forward-signals", flags.forward, choices.warnings)};
   spec.grace = *grace;
   spec.prefix_template = flags.prefix;
   if (spec.prefix_template.empty())

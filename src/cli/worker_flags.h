@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "regroup/logs.h"
 #include "regroup/workers.h"
@@ -43,6 +44,7 @@ void add_worker_flags(CLI::App& command, WorkerFlags& flags);
 struct WorkerChoices {
   DefaultLogsOptions logs;
   runtime::SignalChoice signals;
+  std::vector<std::string> warnings = {};  // To be told, whatever else is.
 };
 
 // Into the spec, and what is not part of it. A wrong value is an InvalidArgument that names its

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "io/loop.h"
@@ -11,6 +12,7 @@
 #include "runtime/agent_host.h"
 #include "runtime/health_server.h"
 #include "runtime/limits.h"
+#include "runtime/log.h"
 #include "runtime/worker_host.h"
 #include "runtime/worker_signals.h"
 
@@ -69,6 +71,12 @@ Result<RunResult> run_agent(AgentOptions options) {
     if (!started) return tl::unexpected(started.error());
     health = std::move(*started);
   }
+  // Log lines stay clear of the workers' lines, and look like all the others.
+  std::optional<runtime::LogSink> sink;
+  if (options.workers.warning_line)
+    sink.emplace([&host, line = options.workers.warning_line](const std::string& text) {
+      (*host)->pump().print(line(text));
+    });
   agent = std::make_unique<runtime::AgentHost>(**loop, **host, std::move(options));
   if (health) agent->on_change([&] { health->publish(agent->health()); });
   if (auto opened = agent->open_watchdog(); !opened) return tl::unexpected(opened.error());
@@ -79,6 +87,7 @@ Result<RunResult> run_agent(AgentOptions options) {
   (*host)->pump().flush_console(runtime::kConsolePatience);
   RunResult result = agent->take_result();
   agent.reset();
+  sink.reset();
   logs->over(!result.failed());
   return result;
 }

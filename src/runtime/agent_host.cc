@@ -97,12 +97,6 @@ bool is_deadly(int signal) {
          signal == SIGABRT;
 }
 
-RendezvousParameters with_status(RendezvousParameters parameters,
-                                 std::function<void(const std::string&)> say) {
-  if (!parameters.on_status) parameters.on_status = std::move(say);
-  return parameters;
-}
-
 }  // namespace
 
 AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
@@ -113,16 +107,8 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
                 .stop_signal = options_.workers.stop_signal,
                 .grace = options_.workers.grace}),
       records_(options_, [this](AgentEvent event) { tell(std::move(event)); }),
-      meeting_(loop,
-               // Called on the meeting's thread.
-               with_status(options_.rendezvous,
-                           [this](const std::string& line) {
-                             loop_.post([this, line] {
-                               waiting_ = line;
-                               tell({.kind = Kind::Waiting, .text = line});
-                             });
-                           }),
-               options_.spec.role, options_.spec.local_world_size),
+      meeting_(loop, reporting(options_.rendezvous), options_.spec.role,
+               options_.spec.local_world_size),
       begun_(io::now()),
       begun_micros_(io::utc_micros()) {}
 
@@ -157,6 +143,24 @@ Result<void> AgentHost::open_watchdog() {
   return {};
 }
 
+// Whatever is said comes from the meeting's thread.
+RendezvousParameters AgentHost::reporting(RendezvousParameters parameters) {
+  if (!parameters.on_status)
+    parameters.on_status = [this](const std::string& line) {
+      loop_.post([this, line] {
+        waiting_ = line;
+        tell({.kind = Kind::Waiting, .text = line});
+      });
+    };
+  if (!parameters.on_wait)
+    parameters.on_wait = [this](const RendezvousWait& wait) {
+      loop_.post([this, wait] {
+        tell({.kind = Kind::Progress, .text = wait.text, .took = wait.so_far, .left = wait.left});
+      });
+    };
+  return parameters;
+}
+
 void AgentHost::begin() { play(machine_.begin()); }
 
 void AgentHost::on_signal(const io::SignalEvent& event) {
@@ -181,11 +185,7 @@ void AgentHost::play(const Effects& effects) {
   for (const Effect& effect : effects)
     std::visit(Cases{[this](const Join&) { join(); },
                      [this](const Start& order) { start(order.restart_count); },
-                     [this](const Stop& order) {
-                       records_.stopping();
-                       group_->stop(order.signal, order.grace,
-                                    machine_.signal() == 0 ? StopFor::Failure : StopFor::Order);
-                     },
+                     [this](const Stop& order) { stop_group(order.signal, order.grace); },
                      [this](const Kill&) { group_->kill(); },
                      [this](const GiveUpJoin&) { meeting_.give_up_join(); },
                      [this](const CheckIn& order) { check_in(order.succeeded); },
@@ -197,6 +197,12 @@ void AgentHost::play(const Effects& effects) {
                      [this](const Finish& end) { finish(end.ending); }},
                effect);
   if (changed_) changed_();
+}
+
+void AgentHost::stop_group(int signal, Duration grace) {
+  tell({.kind = Kind::Progress, .text = "stopping the workers", .left = grace});
+  records_.stopping();
+  group_->stop(signal, grace, machine_.signal() == 0 ? StopFor::Failure : StopFor::Order);
 }
 
 void AgentHost::join() {
@@ -394,6 +400,10 @@ void AgentHost::check_in(bool succeeded) {
   if (result_.cause)
     cause = "rank " + std::to_string(result_.cause->global_rank) + " on " + result_.cause->host +
             " failed: " + result_.cause->message;
+  if (succeeded && round_ && round_->info.world_size > 1)
+    tell({.kind = Kind::Progress,
+          .text = "done here; waiting for the other nodes",
+          .left = options_.exit_barrier_timeout});
   meeting_.check_in(succeeded, std::move(cause), options_.exit_barrier_timeout,
                     [this](const std::string& text) {
                       records_.checked_in();
@@ -416,12 +426,20 @@ RunResult AgentHost::take_result() { return std::move(result_); }
 void AgentHost::tell(AgentEvent event) const {
   if (changed_) changed_();
   if (!options_.on_event) return;
+  event.local_world_size = options_.spec.local_world_size;
   if (round_) {
+    event.world_size = round_->ranks.global_world_size;
     event.round = round_->info.round;
     event.group_rank = round_->info.rank;
     event.group_world_size = round_->info.world_size;
   }
   event.tell = [this](const std::string& line) { host_.pump().print(line); };
+  event.show = [this, took = event.took, left = event.left](const std::string& line) {
+    if (line.empty()) return host_.pump().hide_live();
+    core::output::LiveLine live{.text = line, .since = io::now() + -took, .until = {}};
+    if (left) live.until = io::deadline_after(*left);
+    host_.pump().show_live(std::move(live));
+  };
   options_.on_event(event);
 }
 

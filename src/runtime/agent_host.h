@@ -39,11 +39,13 @@ class AgentHost {
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
  private:
+  RendezvousParameters reporting(RendezvousParameters parameters);
   void play(const core::agent::Effects& effects);
   void join();
   void joined(Result<JoinedRound> joined);
   void start(int restart_count);
   Result<void> start_group(int restart_count);
+  void stop_group(int signal, Duration grace);
   void group_over(WorkersResult result);
   void expired(const Expiry& expiry);
   void check_in(bool succeeded);

@@ -42,6 +42,7 @@ StoreOpener opener(const std::shared_ptr<MeetingStore>& meeting, MeetingStoreOpt
   options.limit_name = "each try";
   options.read_timeout = limits.read_timeout;
   options.on_status = {};
+  options.on_wait = {};
   return [meeting, options] {
     auto store = reopen_meeting_store(meeting->reached, options);
     const bool nobody = !store && store.error().kind == ErrorKind::Timeout;
@@ -87,6 +88,7 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
                               .connect_timeout = settings->join_timeout,
                               .read_timeout = *read_timeout,
                               .on_status = parameters.on_status ? parameters.on_status : log_info,
+                              .on_wait = parameters.on_wait,
                               .cancelled = parameters.interrupted.get()};
   auto meeting = open_meeting_store(options);
   if (!meeting) return tl::unexpected(meeting.error());

@@ -66,6 +66,7 @@ class DynamicHandler final : public RendezvousHandler {
       : backend_(std::move(backend)),
         open_store_(std::move(open_store)),
         on_status_(parameters.on_status),
+        on_wait_(parameters.on_wait),
         expected_(parameters.expected_nodes),
         backend_name_(backend_->name()),
         interrupted_(parameters.interrupted ? parameters.interrupted
@@ -170,6 +171,7 @@ class DynamicHandler final : public RendezvousHandler {
     began_ = last_said_ = io::now();
     said_.clear();
     progress_.clear();
+    shown_ = {};
     Step step = executor_.begin(operation, limit, both_clocks());
     for (;;) {
       if (step.phase_left) backend_->announce_left(*step.phase_left);
@@ -290,6 +292,7 @@ class DynamicHandler final : public RendezvousHandler {
   void tell(Instant now) {
     const Wait wait = waiting(now);
     progress_ = describe_progress(wait);
+    show(wait);
     if (now - began_ < kQuietAtFirst) return;
     const std::string what = trouble_ ? trouble_->message : progress_;
     const bool changed = what != said_ && now - last_said_ >= kQuietAtFirst;
@@ -301,6 +304,17 @@ class DynamicHandler final : public RendezvousHandler {
       on_status_(line);
     else
       runtime::log_info(line);
+  }
+
+  void show(const Wait& wait) {
+    if (!on_wait_) return;
+    Shown now{trouble_ ? "waiting for the store to answer" : describe_briefly(wait),
+              trouble_ ? wait.give_up : end_of_wait(wait)};
+    if (now == shown_) return;
+    shown_ = std::move(now);
+    RendezvousWait told{.text = shown_.text, .so_far = wait.now - began_};
+    if (shown_.until) told.left = std::max(*shown_.until - wait.now, Duration{});
+    on_wait_(told);
   }
 
   void beat() {
@@ -315,6 +329,7 @@ class DynamicHandler final : public RendezvousHandler {
   const std::unique_ptr<RendezvousBackend> backend_;
   const StoreOpener open_store_;
   const std::function<void(const std::string&)> on_status_;
+  const std::function<void(const RendezvousWait&)> on_wait_;
   std::vector<std::string> expected_;  // Under calls_.
   const std::string backend_name_;
   const std::shared_ptr<const std::atomic<bool>> interrupted_;
@@ -328,6 +343,12 @@ class DynamicHandler final : public RendezvousHandler {
   Instant began_;
   Instant last_said_;
   std::string said_;
+  struct Shown {
+    std::string text;
+    std::optional<Instant> until;
+    friend bool operator==(const Shown&, const Shown&) = default;
+  };
+  Shown shown_;           // To whoever wants it up to date.
   std::string progress_;  // As it was when this node last waited.
 
   bool beat_failed_ = false;

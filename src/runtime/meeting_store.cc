@@ -71,6 +71,7 @@ class Search {
         options_(options),
         role_(role),
         literal_(io::literal_address(endpoint_.host)),
+        begun_(io::now()),
         deadline_(io::deadline_after(options.connect_timeout)),
         next_status_(io::now() + options.first_status) {}
 
@@ -248,6 +249,10 @@ class Search {
 
   void report_if_due() {
     const Instant now = io::now();
+    if (options_.on_wait && !std::exchange(shown_, true))
+      options_.on_wait({.text = "waiting for the store at " + where(),
+                        .so_far = now - begun_,
+                        .left = deadline_ - now});
     if (now < next_status_ || !options_.on_status) return;
     next_status_ = now + options_.status_interval;
     std::string line = "waiting for the store at " + where() + ": " + last_.why.message +
@@ -310,6 +315,7 @@ class Search {
   const MeetingStoreOptions& options_;
   const Role role_;
   std::optional<io::Address> literal_;  // The endpoint's host, where it is no name.
+  const Instant begun_;
   const Instant deadline_;
   Instant next_status_;
   std::unique_ptr<StoreServer> server_;
@@ -318,6 +324,7 @@ class Search {
   bool tried_ = false;
   std::string not_host_because_;
   std::string hinted_;
+  bool shown_ = false;  // That we wait.
 };
 
 Result<void> check_options(const Endpoint& endpoint, const MeetingStoreOptions& options) {

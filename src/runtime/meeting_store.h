@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/endpoint.h"
+#include "regroup/rendezvous.h"
 #include "regroup/result.h"
 #include "regroup/store.h"
 #include "regroup/time.h"
@@ -27,6 +28,8 @@ struct MeetingStoreOptions {
   Duration connect_timeout = 600s;  // For resolving, connecting, and waiting for a host to appear.
   Duration read_timeout = 60s;      // For each call afterwards.
   std::function<void(const std::string&)> on_status = {};  // Hears for what we wait. May be empty.
+  // The same in few words, for a line that is always up to date. May be empty.
+  std::function<void(const RendezvousWait&)> on_wait = {};
   const std::atomic<bool>* cancelled =
       nullptr;                              // Once true: gives up within a quarter of a second.
   const char* limit_name = "join_timeout";  // What users call connect_timeout.

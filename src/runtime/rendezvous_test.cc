@@ -227,10 +227,16 @@ TEST(DynamicRendezvous, SaysWhatItWaitsFor) {
     const std::lock_guard lock(mutex);
     lines.push_back(line);
   };
+  std::vector<RendezvousWait> waits;
+  parameters.on_wait = [&](const RendezvousWait& wait) { waits.push_back(wait); };
   auto a = over(make_memory_store(30s), parameters, "a");
   EXPECT_FALSE(a->next_rendezvous());
   ASSERT_FALSE(lines.empty());
   EXPECT_THAT(lines.front(), HasSubstr("round 0: 1 of 2..4 nodes joined; gives up in "));
+  ASSERT_FALSE(waits.empty());
+  EXPECT_EQ(waits.front().text, "waiting for nodes: 1 of 2..4 here");
+  ASSERT_TRUE(waits.front().left);
+  EXPECT_LE(*waits.front().left, 3s);
 }
 
 TEST(DynamicRendezvous, CorruptStateIsAnErrorAndStaysAsItIs) {

@@ -65,6 +65,7 @@ class StaticHandler final : public RendezvousHandler {
                                        .connect_timeout = timeout_,
                                        .read_timeout = timeout_,
                                        .on_status = [this](const std::string& line) { say(line); },
+                                       .on_wait = parameters_.on_wait,
                                        .cancelled = parameters_.interrupted.get(),
                                        .limit_name = "timeout",
                                        .host_advice = "Start the node with rank 0 there."});
@@ -80,7 +81,9 @@ class StaticHandler final : public RendezvousHandler {
   }
 
   Result<void> await_all(Store& store, Instant give_up) {
-    Instant last_said = io::now();
+    const Instant begun = io::now();
+    Instant last_said = begun;
+    std::int64_t shown = -1;
     for (;;) {
       const auto come = add_workers(store, 0);
       if (!come) return tl::unexpected(come.error());
@@ -93,6 +96,11 @@ class StaticHandler final : public RendezvousHandler {
                                             " (timeout): " + how_many);
       if (parameters_.interrupted && *parameters_.interrupted)
         return fail(ErrorKind::Cancelled, "interrupted while waiting for the other nodes");
+      if (parameters_.on_wait && std::exchange(shown, *come) != *come)
+        parameters_.on_wait({.text = "waiting for nodes: " + std::to_string(*come) + " of " +
+                                     std::to_string(parameters_.max_nodes) + " here",
+                             .so_far = now - begun,
+                             .left = give_up - now});
       if (now - last_said >= kSayAgain) {
         last_said = now;
         say(how_many + "; gives up in " + in_words(give_up - now) + " (timeout)");

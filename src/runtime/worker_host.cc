@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <iostream>
 #include <string>
 #include <utility>
 
@@ -13,14 +14,16 @@ namespace regroup::runtime {
 
 void WorkerHost::warn(const std::string& line) {
   if (warn_) return warn_(line);
-  if (pump_) return pump_->print("regroup: " + line);
-  log_warning(line);
+  if (pump_) return pump_->print(warning_line_ ? warning_line_(line) : "regroup: " + line);
+  if (!warning_line_) return log_warning(line);
+  std::cerr << warning_line_(line) + "\n" << std::flush;
 }
 
 Result<std::unique_ptr<WorkerHost>> WorkerHost::open(const WorkersSpec& spec) {
   auto host = std::make_unique<WorkerHost>();
   WorkerHost* const self = host.get();
   host->warn_ = spec.warn;
+  host->warning_line_ = spec.warning_line;
   host->strangers_ = io::children();
   if (!io::find_process(::getpid()))
     host->warn("/proc cannot be read here: processes that workers leave behind are not seen");
@@ -38,6 +41,7 @@ Result<std::unique_ptr<WorkerHost>> WorkerHost::open(const WorkersSpec& spec) {
                               .err_filters = spec.err_filters,
                               .max_bytes = spec.log_max_bytes,
                               .keep = spec.log_keep,
+                              .warning_line = spec.warning_line,
                               .warn = [self](const std::string& line) { self->warn(line); }});
   if (!pump) return tl::unexpected(pump.error());
   host->pump_ = std::move(*pump);

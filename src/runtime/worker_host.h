@@ -34,6 +34,7 @@ class WorkerHost {
   Result<void> open_cgroups(const WorkersSpec& spec);
 
   std::function<void(const std::string&)> warn_;
+  std::function<std::string(const std::string&)> warning_line_;
   std::vector<pid_t> strangers_;
   // In this order they are made, and in the other they go: the guard is in our cgroup.
   std::unique_ptr<io::CgroupTree> cgroups_;

@@ -60,6 +60,23 @@ std::string describe_progress(const Wait& wait) {
   return text + missing(wait);
 }
 
+std::string describe_briefly(const Wait& wait) {
+  const State& state = wait.state;
+  if (state.redundancy_list.contains(wait.self))
+    return "spare: waiting for one of " + nodes(state.participants.size()) + " to leave";
+  if (state.complete)
+    return "waiting for the round after " + std::to_string(state.round) + ", which runs with " +
+           nodes(state.participants.size());
+  const std::string here =
+      std::to_string(state.participants.size()) + " of " + range(wait.settings) + " here";
+  return (wait.last_call_end ? "last call for nodes: " : "waiting for nodes: ") + here;
+}
+
+std::optional<Instant> end_of_wait(const Wait& wait) {
+  if (wait.state.redundancy_list.contains(wait.self)) return {};
+  return !wait.state.complete && wait.last_call_end ? *wait.last_call_end : wait.give_up;
+}
+
 std::string describe_limit(const Wait& wait) {
   const State& state = wait.state;
   if (state.redundancy_list.contains(wait.self)) return "";

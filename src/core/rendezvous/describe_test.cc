@@ -47,6 +47,32 @@ TEST(Describe, SaysWhyANodeIsNotIn) {
             "(join_timeout)");
 }
 
+TEST(Describe, TheSameInAFewWords) {
+  const Settings settings = between(2, 3);
+  State state = joined_by({"n1"}, settings);
+  const NodeId self = node("n1");
+  const NodeId spare = node("s");
+  const std::vector<std::string> nobody;
+  const auto wait = [&](const NodeId& who, std::optional<Instant> last_call_end = {}) {
+    return Wait{.state = state,
+                .self = who,
+                .settings = settings,
+                .now = at(10s),
+                .give_up = at(600s),
+                .last_call_end = last_call_end,
+                .expected = nobody};
+  };
+  EXPECT_EQ(describe_briefly(wait(self)), "waiting for nodes: 1 of 2..3 here");
+  EXPECT_EQ(end_of_wait(wait(self)), at(600s));
+  EXPECT_EQ(describe_briefly(wait(self, at(22s))), "last call for nodes: 1 of 2..3 here");
+  EXPECT_EQ(end_of_wait(wait(self, at(22s))), at(22s));
+  state.redundancy_list.insert(spare);
+  EXPECT_EQ(describe_briefly(wait(spare)), "spare: waiting for one of 1 node to leave");
+  EXPECT_EQ(end_of_wait(wait(spare)), std::nullopt);
+  state.complete = true;
+  EXPECT_EQ(describe_briefly(wait(self)), "waiting for the round after 0, which runs with 1 node");
+}
+
 TEST(AssignRanks, TheWorkedExample) {
   const auto assigned = assign_ranks(
       {{"ps", 0, 4}, {"trainer", 1, 1}, {"trainer", 2, 2}, {"trainer", 3, 3}, {"ps", 4, 5}});
