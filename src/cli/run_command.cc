@@ -242,7 +242,8 @@ int run_run(const std::vector<std::string>& words) {
   if (!records) return could_not_begin(account, records.error());
   prepared->agent.on_event = [&](const AgentEvent& event) {
     account.tell(event);
-    records->tell(event);
+    if (const std::string trouble = records->tell(event); !trouble.empty())
+      event.tell(account.warning(trouble));
   };
   // Plain lines are those of the log.
   if (view.form != View::Form::Plain)

@@ -18,8 +18,8 @@ Result<Log> open_log(const RunFlags& flags, const std::string& option, const std
   return Log(std::move(*log));
 }
 
-void append(Log& log, const std::string& line, const AgentEvent& event) {
-  if (const auto trouble = log->append(line)) event.tell("regroup: " + *trouble);
+std::string append(runtime::RecordLog& log, const std::string& line) {
+  return log.append(line).value_or("");
 }
 
 }  // namespace
@@ -37,13 +37,14 @@ Result<RunRecords> RunRecords::open(const RunFlags& flags) {
   return records;
 }
 
-void RunRecords::tell(const AgentEvent& event) {
+std::string RunRecords::tell(const AgentEvent& event) {
   if (event.record != nullptr && (console_ || events_)) {
     const std::string line = to_json(*event.record);
     if (console_) event.tell(line);
-    if (events_) append(events_, line, event);
+    return events_ ? append(*events_, line) : "";
   }
-  if (event.metric != nullptr && metrics_) append(metrics_, to_json(*event.metric), event);
+  if (event.metric != nullptr && metrics_) return append(*metrics_, to_json(*event.metric));
+  return "";
 }
 
 std::vector<std::string> RunRecords::close() {

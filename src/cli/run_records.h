@@ -16,8 +16,9 @@ class RunRecords {
   // InvalidArgument, with the flag's name, if a file cannot be written.
   static Result<RunRecords> open(const RunFlags& flags);
 
-  // Takes what is a record of either kind, and leaves the rest alone.
-  void tell(const AgentEvent& event);
+  // Takes what is a record of either kind, and leaves the rest alone. Returns what went wrong, for
+  // people; empty: nothing did.
+  std::string tell(const AgentEvent& event);
 
   // What was lost, in words.
   std::vector<std::string> close();
