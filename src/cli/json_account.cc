@@ -209,6 +209,8 @@ std::string json_account_of(const AgentEvent& event, View::Level level, std::int
       return begin("error", "run_failed", event.text).text();
     case Kind::Signalled:
       return begin("warning", "signalled", event.text).text();
+    case Kind::Noted:
+      return level == View::Level::Verbose ? begin("debug", "noted", event.text).text() : "";
     case Kind::CheckedIn:
       return calm && !event.text.empty() ? begin("warning", "checked_in", event.text).text() : "";
     case Kind::Ended: {
