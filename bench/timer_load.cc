@@ -142,9 +142,11 @@ int flood(int count, int processes) {
 }
 
 int hold() {
-  const Writer pipe;
-  if (!pipe.put(line("held", wall() + kFar, SIGKILL))) return 1;
-  pipe.until_read();
+  {
+    const Writer pipe;
+    if (!pipe.put(line("held", wall() + kFar, SIGKILL))) return 1;
+    pipe.until_read();
+  }
   std::printf("ready\n");
   std::fflush(stdout);
   for (;;) ::pause();
