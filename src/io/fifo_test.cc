@@ -23,7 +23,7 @@ namespace {
 using testing::HasSubstr;
 
 class FifoTest : public testing::Test {
- protected:
+ public:
   FifoTest() {
     std::string name = (std::filesystem::temp_directory_path() / "fifo_testXXXXXX").string();
     folder = ::mkdtemp(name.data());
@@ -31,6 +31,7 @@ class FifoTest : public testing::Test {
   }
   ~FifoTest() override { std::filesystem::remove_all(folder); }
 
+ protected:
   static std::string read(const Fifo& fifo) {
     std::array<char, 8192> room{};
     return std::string(room.data(), fifo.read(room));

@@ -13,13 +13,15 @@ namespace regroup::io {
 namespace {
 
 class SharedCellsTest : public testing::Test {
- protected:
+ public:
   SharedCellsTest() {
     std::string name = (std::filesystem::temp_directory_path() / "cells_testXXXXXX").string();
     folder = ::mkdtemp(name.data());
     path = (folder / "cells").string();
   }
   ~SharedCellsTest() override { std::filesystem::remove_all(folder); }
+
+ protected:
   std::filesystem::path folder;
   std::string path;
 };

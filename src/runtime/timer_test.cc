@@ -210,7 +210,7 @@ class Child {
 };
 
 class PipeTimers : public testing::Test {
- protected:
+ public:
   PipeTimers() {
     std::string name = (std::filesystem::temp_directory_path() / "timer_testXXXXXX").string();
     folder = ::mkdtemp(name.data());
@@ -222,6 +222,7 @@ class PipeTimers : public testing::Test {
     std::filesystem::remove_all(folder);
   }
 
+ protected:
   void serve() {
     auto opened = PipeTimerServer::open(
         {.path = path,
@@ -314,6 +315,7 @@ TEST_F(PipeTimers, ManyAtOnceLoseNothing) {
   serve();
   constexpr int kChildren = 50;
   std::vector<std::unique_ptr<Child>> children;
+  children.reserve(kChildren);
   for (int i = 0; i < kChildren; ++i)
     children.push_back(std::make_unique<Child>([this, i] {
       PipeTimerClient client(path);
