@@ -244,12 +244,16 @@ class Surroundings(WithFolder):
             environment = dict(one["environment"])
             error_file = environment.pop("TORCHELASTIC_ERROR_FILE")
             self.assertRegex(error_file, rf"^{self.temporary}/torchelastic_\w+/job_\w+/attempt_0/{rank}/error\.json$")
+            # What dump_on_hang() needs.
+            self.assertEqual(environment.pop("REGROUP_DUMP_FILE"), error_file.replace("error.json", "dump.txt"))
+            self.assertEqual(environment.pop("REGROUP_DUMP_SIGNAL"), "44")
             expected = {**self.given, "RANK": str(rank), "LOCAL_RANK": str(rank), "ROLE_RANK": str(rank),
                         "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "ROLE_WORLD_SIZE": "3", "GROUP_RANK": "0",
                         "GROUP_WORLD_SIZE": "1", "ROLE_NAME": "trainer", "TORCHELASTIC_RUN_ID": "job",
                         "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0"}
             self.assertEqual(environment, expected)
-            self.assertEqual(set(one["environment"]) - set(self.given), RANK_VARIABLES - {"RANK"})
+            self.assertEqual(set(one["environment"]) - set(self.given),
+                             RANK_VARIABLES - {"RANK"} | {"REGROUP_DUMP_FILE", "REGROUP_DUMP_SIGNAL"})
 
     def test_the_error_file_is_in_the_log_directory(self):
         logs = Path(self.enterContext(tempfile.TemporaryDirectory()))

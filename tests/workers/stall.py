@@ -9,7 +9,7 @@ it, without end, in a function called wait_for_others():
     once         for ever if this is the first start; ends well if it is another
     checkpoint   writes and syncs a file for STALL_SECONDS, using next to no CPU time; then everybody ends well
     first-step   sleeps for STALL_SECONDS before the first step; then everybody ends well
-    fail         ends with 3
+    fail         ends with 3 once the others wait
 With STALL_DUMP set, it is ready to give its stacks.
 """
 
@@ -40,6 +40,8 @@ def load():
                 time.sleep(0.05)
         finished.touch()
     elif what == "fail":
+        while len(list(finished.parent.glob("waits.*"))) < int(os.environ["WORLD_SIZE"]) - 1:
+            time.sleep(0.01)
         sys.exit(3)
     elif what != "once" or os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         time.sleep(100000)
@@ -49,6 +51,7 @@ def load():
 
 def wait_for_others():
     end, _ = os.pipe()
+    finished.with_name(f"waits.{os.environ['RANK']}").touch()
     # As a collective waits: on a descriptor, not by looking again and again.
     if what in ("checkpoint", "once"):
         import select
