@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/cli.h"
 #include "regroup/error_file.h"
 
 namespace regroup::cli {
@@ -189,6 +190,7 @@ std::string failure_report(const WorkersResult& result, const Started& started, 
 }
 
 int exit_code_of(const ProcessFailure& cause) {
+  if (cause.exit_code == 0) return kFailed;  // It was ended for what it did, and heeded that well.
   return cause.exit_code < 0 ? 128 - cause.exit_code : cause.exit_code;
 }
 

@@ -201,6 +201,7 @@ TEST_F(FailureReport, ASurvivorIsListedOnce) {
 
 TEST_F(FailureReport, TheExitCodeIsAsAShellTellsIt) {
   EXPECT_EQ(exit_code_of(failed(0, 1, "")), 1);
+  EXPECT_EQ(exit_code_of(failed(0, 0, "")), 1);
   EXPECT_EQ(exit_code_of(failed(0, 255, "")), 255);
   EXPECT_EQ(exit_code_of(failed(0, -9, "")), 137);
   EXPECT_EQ(exit_code_of(failed(0, -11, "")), 139);

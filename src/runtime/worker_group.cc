@@ -127,6 +127,9 @@ void WorkerGroup::play(Effects effects) {
                        machine_.on_signalled(kSigKill);
                        kill_all();
                      },
+                     [this](const KillWorker& order) {
+                       processes_[static_cast<std::size_t>(order.worker)].signal(SIGKILL);
+                     },
                      [this, &effects](const Look&) {
                        const Effects more = machine_.on_look(count_alive(), io::now());
                        effects.insert(effects.end(), more.begin(), more.end());
@@ -308,7 +311,9 @@ void WorkerGroup::report(const std::vector<int>& still_open) {
     const WorkerOutcome& outcome = machine_.workers()[rank];
     result.exit_codes.push_back(outcome.end == End::Survived ? -SIGKILL
                                                              : python_exit_code(outcome.exit));
-    if (outcome.end == End::Survived || !outcome.exit.clean()) order.push_back(rank);
+    // A condemned one may have ended with 0.
+    if (outcome.end == End::Survived || outcome.end == End::Failed || !outcome.exit.clean())
+      order.push_back(rank);
   }
   const auto when = [this](std::size_t rank) {
     const int place = machine_.workers()[rank].order;

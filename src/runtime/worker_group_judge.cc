@@ -42,7 +42,7 @@ bool WorkerGroup::sentence(int local_rank, int signal, const std::string& why) {
 void WorkerGroup::execute(int local_rank, int signal, const std::string& why) {
   Effects effects;
   hear_all_ends(effects);  // Who has ended meanwhile ended by himself.
-  if (machine_.condemn(local_rank)) {
+  if (machine_.condemn(local_rank, io::now())) {
     const auto index = static_cast<std::size_t>(local_rank);
     workers_[index].sentence = why;
     processes_[index].signal(signal);

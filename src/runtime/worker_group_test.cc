@@ -205,6 +205,39 @@ TEST_F(WorkerGroupTest, TheSentencedOneIsTheCauseWhateverTheOthersDo) {
   EXPECT_THAT(told_, ElementsAre(1));
 }
 
+TEST_F(WorkerGroupTest, TheSentencedOneIsTheCauseEvenIfItEndsWell) {
+  WorkersSpec spec = spec_of({"trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done"});
+  spec.take_stacks = TakeStacks::Never;
+  ASSERT_TRUE(start(spec));
+  io::Timer timer(*loop_);
+  std::function<void()> once_ready = [&] {
+    if (text("0.out").empty()) return timer.set(io::now() + 5ms, once_ready);
+    EXPECT_TRUE(group_->sentence(0, SIGTERM, "too late"));
+  };
+  once_ready();
+  loop_->run();
+  ASSERT_TRUE(result_ && result_->cause);
+  EXPECT_EQ(result_->cause->message, "too late");
+  EXPECT_EQ(result_->cause->exit_code, 0);
+  EXPECT_FALSE(result_->succeeded);
+}
+
+TEST_F(WorkerGroupTest, ASentencedOneThatDoesNotHeedIsKilledAfterTheGrace) {
+  WorkersSpec spec = spec_of({"trap : TERM; echo ready; while :; do sleep 0.01; done"});
+  spec.take_stacks = TakeStacks::Never;
+  ASSERT_TRUE(start(spec));
+  io::Timer timer(*loop_);
+  std::function<void()> once_ready = [&] {
+    if (text("0.out").empty()) return timer.set(io::now() + 5ms, once_ready);
+    EXPECT_TRUE(group_->sentence(0, SIGTERM, "too late"));
+  };
+  once_ready();
+  loop_->run();
+  ASSERT_TRUE(result_ && result_->cause);
+  EXPECT_EQ(result_->cause->message, "too late");
+  EXPECT_EQ(result_->cause->signal_name, "SIGKILL");
+}
+
 TEST_F(WorkerGroupTest, LeaksNothingInTwoHundredRounds) {
   ASSERT_TRUE(io::become_subreaper());  // So that nobody's zombie is left to init.
   std::mt19937 dice(20261115);          // Any will do; the moments differ by themselves.

@@ -75,6 +75,14 @@ Effects Supervision::on_deadline(Instant now) {
     if (phase_ == Phase::Stopping) return begin_kill(now);
     if (phase_ == Phase::Killing) return finish();
   }
+  if (execution_ && now >= *execution_) {
+    execution_.reset();
+    Effects effects;
+    for (std::size_t i = 0; phase_ == Phase::Running && i < workers_.size(); ++i)
+      if (workers_[i].condemned && workers_[i].end == End::None)
+        effects.emplace_back(KillWorker{static_cast<int>(i)});
+    return effects;
+  }
   if (next_look_ && now >= *next_look_) {
     next_look_.reset();
     return {Look{}};
@@ -122,6 +130,7 @@ Effects Supervision::finish() {
     if (worker.end == End::None) worker.end = End::Survived;
   phase_ = Phase::Over;
   deadline_.reset();
+  execution_.reset();
   next_look_.reset();
   return {GroupOver{}};
 }
@@ -131,10 +140,11 @@ void Supervision::on_signalled(int number) {
     if (worker.end == End::None) worker.signalled = number;
 }
 
-bool Supervision::condemn(int worker) {
+bool Supervision::condemn(int worker, Instant now) {
   WorkerOutcome& outcome = workers_.at(static_cast<std::size_t>(worker));
   if (phase_ != Phase::Running || outcome.end != End::None) return false;
   outcome.condemned = true;
+  if (!execution_) execution_ = now + settings_.grace;
   return true;
 }
 
@@ -143,8 +153,10 @@ void Supervision::postpone(Duration by) {
 }
 
 std::optional<Instant> Supervision::next_deadline() const {
-  if (deadline_ && next_look_) return std::min(*deadline_, *next_look_);
-  return deadline_ ? deadline_ : next_look_;
+  std::optional<Instant> next;
+  for (const auto& one : {deadline_, execution_, next_look_})
+    if (one && (!next || *one < *next)) next = one;
+  return next;
 }
 
 bool Supervision::succeeded() const {

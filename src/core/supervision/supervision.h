@@ -64,6 +64,11 @@ struct SignalAll {
 struct KillAll {
   friend bool operator==(const KillAll&, const KillAll&) = default;
 };
+// SIGKILL to this one, who was condemned and has not heeded its signal.
+struct KillWorker {
+  int worker = 0;
+  friend bool operator==(const KillWorker&, const KillWorker&) = default;
+};
 // Look what still lives, and say so with on_look().
 struct Look {
   friend bool operator==(const Look&, const Look&) = default;
@@ -72,7 +77,7 @@ struct Look {
 struct GroupOver {
   friend bool operator==(const GroupOver&, const GroupOver&) = default;
 };
-using Effect = std::variant<SignalAll, KillAll, Look, GroupOver>;
+using Effect = std::variant<SignalAll, KillAll, KillWorker, Look, GroupOver>;
 using Effects = std::vector<Effect>;
 
 class Supervision {
@@ -87,8 +92,9 @@ class Supervision {
   // him first.
   void on_signalled(int number);
   // We end this one for what it did (its timer expired, it hangs): its end counts as its failure,
-  // however it ends. False: too late, it has ended or everybody is being stopped.
-  bool condemn(int worker);
+  // however it ends, and the grace is all it has. False: too late, it has ended or everybody is
+  // being stopped.
+  bool condemn(int worker, Instant now);
   // A signal that was ordered went out so much later, so the grace ends later too.
   void postpone(Duration by);
   // So many processes of ours are alive, workers included. Asked for by Look; may come any time.
@@ -126,6 +132,7 @@ class Supervision {
   int left_ = 0;  // As of the last look.
   std::optional<int> first_failure_;
   std::optional<Instant> deadline_;   // Of the grace, or of the wait after SIGKILL.
+  std::optional<Instant> execution_;  // Whoever was condemned and lives then is killed.
   std::optional<Instant> next_look_;  // While we wait for what tells us nothing when it ends.
   Duration look_pause_{};
 };

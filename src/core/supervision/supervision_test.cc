@@ -112,18 +112,28 @@ TEST(Supervision, WhoEndedBeforeTheSignalEndedByHimself) {
 
 TEST(Supervision, TheEndOfACondemnedOneIsItsOwnFailureHoweverItEnds) {
   Supervision group = running(2);
-  EXPECT_TRUE(group.condemn(1));
+  EXPECT_TRUE(group.condemn(1, at(1s)));
   EXPECT_THAT(group.on_exit(1, kGood, at(1s)), ElementsAre(Effect(SignalAll{15})));
   EXPECT_EQ(group.workers()[1].end, End::Failed);
+  EXPECT_EQ(group.first_failure(), 1);
+}
+
+TEST(Supervision, KillsACondemnedOneThatDoesNotHeed) {
+  Supervision group = running(2);
+  EXPECT_TRUE(group.condemn(1, at(1s)));
+  EXPECT_EQ(group.next_deadline(), at(31s));
+  EXPECT_THAT(group.on_deadline(at(31s)), ElementsAre(Effect(KillWorker{1})));
+  EXPECT_FALSE(group.next_deadline());
+  EXPECT_THAT(group.on_exit(1, kByKill, at(32s)), ElementsAre(Effect(SignalAll{15})));
   EXPECT_EQ(group.first_failure(), 1);
 }
 
 TEST(Supervision, CondemnsNobodyWhoHasEndedAndNobodyDuringAStop) {
   Supervision group = running(3);
   group.on_exit(0, kGood, at(1s));
-  EXPECT_FALSE(group.condemn(0));
+  EXPECT_FALSE(group.condemn(0, at(1s)));
   obeyed(group, group.stop(15, 30s, at(2s)));
-  EXPECT_FALSE(group.condemn(1));
+  EXPECT_FALSE(group.condemn(1, at(2s)));
   group.on_exit(1, kByTerm, at(3s));
   EXPECT_EQ(group.workers()[1].end, End::Stopped);
 }
