@@ -83,6 +83,13 @@ class OneNode(HangTest):
         self.assertEqual(code, 0, err)
         self.assertNotIn("hang", err)
 
+    def test_what_prints_behind_a_shell_is_no_hang(self):
+        script = "(for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do echo step; sleep 0.5; done) | cat"
+        with Run("--hang-timeout", "4", "--hang-grace", "0.5", "--no-python", "/bin/sh", "-c", script) as run:
+            code, _, err = run.finish()
+        self.assertEqual(code, 0, err)
+        self.assertNotIn("hang", err)
+
     def test_one_worker_alone(self):
         code, _, err = self.finish(*SOON, workers=1, rank=0)
         self.assertEqual(code, 128 + signal.SIGKILL, err)
@@ -137,6 +144,13 @@ class Evidence(HangTest):
         code, _, err = self.finish(*SOON, env=self.tool("while True: print('x' * 1000)"))
         self.assertEqual(code, 128 + signal.SIGKILL, err)
         self.assertLess(len(self.stacks()[0]), 10_000_000)
+
+    def test_a_log_directory_that_hangs_holds_nothing_up(self):
+        code, _, err = self.finish(*SOON, env={"STALL_PIPE": "1"})
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        self.assertRegex(err, r"rank 1 on \S+ failed: hangs")
+        self.assertRegex(err, r"rank 1 is in sleep\(\) at stall.py:\d+ \(load\)")
+        self.assertNotIn("stacks of all:", err)
 
     def test_a_signal_while_stacks_are_taken_ends_it_at_once(self):
         env = self.tool(f"import time; open('{self.folder}/asked', 'a'); time.sleep(1000)")

@@ -86,7 +86,7 @@ std::string final_report(const RunResult& result, const View& view, const std::s
     case RunResult::Ending::Failed:
       if (!result.cause && !result.cause_elsewhere.empty())
         text = view.paint.cause("regroup: the run has failed on another node: " +
-                                result.cause_elsewhere) +
+                                first_line(result.cause_elsewhere)) +
                "\n";
       break;
     case RunResult::Ending::CouldNotJoin:
@@ -119,7 +119,8 @@ std::string account_of(const AgentEvent& event, Level level, const std::string& 
       return verbose ? ours("workers started in " + in_millis(event.took)) : "";
     case Kind::Failed: {
       const std::string what = "rank " + std::to_string(event.failure->global_rank) + " on " +
-                               event.failure->host + " failed: " + event.failure->message;
+                               event.failure->host +
+                               " failed: " + first_line(event.failure->message);
       // With no restart left the report at the end says it, and more.
       if (event.restart > event.max_restarts || !calm) return "";
       return ours(what + "; restart " + std::to_string(event.restart) + " of " +

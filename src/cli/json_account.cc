@@ -107,7 +107,7 @@ std::string ended_text(const RunResult& result) {
       return "this node was a spare, and not needed";
     case Ending::Failed:
       if (result.cause) return failed_text(*result.cause);
-      return "the run has failed on another node: " + result.cause_elsewhere;
+      return "the run has failed on another node: " + first_line(result.cause_elsewhere);
     case Ending::Signalled:
       return "ended by a signal";
     case Ending::CouldNotJoin:

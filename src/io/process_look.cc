@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <filesystem>
 #include <string_view>
 
 #include "io/cgroup_files.h"
@@ -124,6 +125,17 @@ std::optional<ProcessLook> look_at(pid_t pid) {
   return look;
 }
 
+bool has_held_thread(pid_t pid) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(under(pid, "task"), error), end; !error && at != end;
+       at.increment(error)) {
+    const auto stat = read_text(at->path().string() + "/stat");
+    const auto thread = stat ? parse_process_stat(*stat) : std::nullopt;
+    if (thread && (thread->state == 'D' || thread->state == 't')) return true;
+  }
+  return false;
+}
+
 std::optional<ProcessUse> use_of(pid_t pid) {
   const auto stat = read_text(under(pid, "stat"));
   if (!stat) return {};
@@ -145,6 +157,8 @@ std::optional<ProcessUse> use_of(pid_t pid) {
   if (const auto io = read_text(under(pid, "io"))) {
     use.read = field<std::uint64_t>(*io, "rchar:", 10);
     use.written = field<std::uint64_t>(*io, "wchar:", 10);
+    use.on_disk = field<std::uint64_t>(*io, "\nread_bytes:", 10) +
+                  field<std::uint64_t>(*io, "\nwrite_bytes:", 10);
   }
   return use;
 }

@@ -26,10 +26,14 @@ struct ProcessLook {
 // Of its main thread. Empty: there is no such process.
 std::optional<ProcessLook> look_at(pid_t pid);
 
+// Whether one of its threads waits for a disk or a device, or is held by a tracer.
+bool has_held_thread(pid_t pid);
+
 // What it has used since its start.
 struct ProcessUse {
   std::uint64_t read = 0;  // Bytes, by whatever means that the kernel counts: files, pipes.
   std::uint64_t written = 0;
+  std::uint64_t on_disk = 0;  // Read and written there, also behind mappings.
   Duration cpu{};
 };
 // Bytes are 0 where we may not know.

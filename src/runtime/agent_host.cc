@@ -266,7 +266,10 @@ void AgentHost::start(int restart_count) {
              tell({.kind = Kind::RunFailed, .text = cause});
              play(machine_.on_run_failed());
            },
-       .note = [this](const std::string& text) { tell({.kind = Kind::Waiting, .text = text}); }});
+       .note = [this](const std::string& text) { tell({.kind = Kind::Waiting, .text = text}); },
+       // With fixed ranks there is one round for all starts.
+       .start =
+           options_.rendezvous.backend == "static" ? std::to_string(restart_count) + "/" : ""});
 }
 
 Result<void> AgentHost::start_group(int restart_count) {

@@ -38,14 +38,14 @@ std::vector<std::optional<Sample>> look_at_workers(const std::vector<WatchedWork
     samples.emplace_back();
     if (worker.pid == 0) continue;
     Sample sample{.requests = worker.requests};
-    const pid_t itself = behind_shells(everybody, worker.pid);
     for (const io::ProcessInfo& process : io::belonging_to(everybody, {.leaders = {worker.pid}})) {
       const auto use = io::use_of(process.pid);
       if (!use) continue;
       sample.cpu += use->cpu;
-      sample.moved += use->read;
-      (process.pid == itself ? sample.written : sample.moved) += use->written;
-      if (process.state == 'D' || process.state == 'T' || process.state == 't') sample.held = true;
+      sample.moved += use->read + use->on_disk;
+      // Who has made himself a session of his own (a monitor, say) may write what he likes.
+      (process.session == worker.pid ? sample.written : sample.moved) += use->written;
+      if (process.state == 'T' || io::has_held_thread(process.pid)) sample.held = true;
     }
     samples.back() = sample;
   }

@@ -76,6 +76,10 @@ inline constexpr Duration kStacksLimit = 5s;
 inline constexpr Duration kOtherNodesTurn = 15s;
 // What is kept of one worker's stacks.
 inline constexpr std::size_t kStackText = 1024 * 1024;
+// Where the disk hangs that they are to be written to, we go on without that after a bit longer.
+inline constexpr Duration kStacksDisk = 2s;
+// Somebody who gives up on stacks waits so long for their taker to end.
+inline constexpr Duration kGiveUpPatience = 500ms;
 // A worker that was asked for its stacks writes them within so long; looked at so often.
 inline constexpr Duration kDumpPatience = 1s;
 inline constexpr Duration kDumpPause = 20ms;

@@ -180,8 +180,8 @@ void Meeting::watch_now(const Watch& watch) {
     if (std::exchange(cut_off_, false)) answer(watch.note, "the rendezvous store answers again");
     if (hear_verdict()) return answer(watch.failed, verdict());
     if (status->must_rejoin()) return answer(watch.changed, why_changed(*status));
-    exchange_stalls(told);
-    exchange_where();
+    exchange_stalls(watch.start, told);
+    exchange_where(watch.start);
   }
 }
 
@@ -194,14 +194,14 @@ void Meeting::say_stalled(std::optional<core::hang::Votes> votes) {
 }
 
 // Costs nothing while nobody is stalled. `told` is what the others know of us.
-void Meeting::exchange_stalls(std::string& told) {
+void Meeting::exchange_stalls(const std::string& start, std::string& told) {
   std::optional<core::hang::Votes> mine;
   {
     const std::lock_guard lock(mutex_);
     mine = votes_;
   }
   Store& store = *info_->store;
-  const auto key_of = [](std::int64_t node) { return kStalledKey + std::to_string(node); };
+  const auto key_of = [&](std::int64_t node) { return kStalledKey + start + std::to_string(node); };
   const std::string text = mine ? votes_text(*mine) : "";
   if (text != told && store.set(key_of(info_->rank), text)) told = text;
   if (!mine) return;
@@ -229,7 +229,7 @@ void Meeting::say_where(const std::vector<wire::RankAt>& ours,
   on_where_ = std::move(all);
 }
 
-void Meeting::exchange_where() {
+void Meeting::exchange_where(const std::string& start) {
   std::string ours;
   std::function<void(std::vector<wire::RankAt>)> done;
   {
@@ -242,7 +242,7 @@ void Meeting::exchange_where() {
   Store::Keys keys;
   keys.reserve(static_cast<std::size_t>(info_->world_size));
   for (std::int64_t node = 0; node < info_->world_size; ++node)
-    keys.push_back(kWhereKey + std::to_string(node));
+    keys.push_back(kWhereKey + start + std::to_string(node));
   if (!store.set(keys[static_cast<std::size_t>(info_->rank)], ours)) return;
   if (const auto there = store.check(keys); !there || !*there) return;
   std::vector<wire::RankAt> all;

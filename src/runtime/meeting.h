@@ -51,6 +51,8 @@ class Meeting {
     std::function<void(std::string)> changed;
     std::function<void(std::string)> failed;
     std::function<void(std::string)> note;  // The store cannot be reached, or can again.
+    // Which start of the workers this is, where several share one round's store; may be empty.
+    std::string start = {};
   };
   void watch(Watch watch);
   void look_away();
@@ -86,8 +88,8 @@ class Meeting {
   void leave_now(bool close);
   // True once another node has said so; it is told that we know.
   bool hear_verdict();
-  void exchange_stalls(std::string& told);
-  void exchange_where();
+  void exchange_stalls(const std::string& start, std::string& told);
+  void exchange_where(const std::string& start);
   void wait_for_goodbyes();
   // False once somebody asked for the end of what is under way.
   bool rest(Duration limit);

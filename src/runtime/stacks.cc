@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +19,7 @@
 #include "io/pipe.h"
 #include "io/process.h"
 #include "io/process_look.h"
+#include "runtime/console_thread.h"
 #include "runtime/limits.h"
 
 namespace regroup::runtime {
@@ -43,8 +44,10 @@ std::string find_tool(const char* name, const std::string& search_path, const st
   return {};
 }
 
-bool is_python(const std::string& program) {
-  return fs::path(program).filename().string().starts_with("python");
+bool is_python(pid_t pid) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
+  return !error && program.filename().string().starts_with("python");
 }
 
 std::string read_end(const std::string& path, std::uintmax_t from) {
@@ -99,8 +102,11 @@ struct StackTaker::Impl {
   std::function<void(Stacks)> done;
   io::WakeUp give_up;
   mutable std::mutex lock;
+  std::condition_variable ended_changed;
+  bool abandoned = false;  // Nobody may be called any more.
+  bool ended = false;
   std::vector<pid_t> helpers;
-  std::thread thread;
+  Stacks known;
 
   bool given_up(Duration wait) const {
     pollfd one{.fd = give_up.descriptor(), .events = POLLIN, .revents = 0};
@@ -108,12 +114,17 @@ struct StackTaker::Impl {
     return ::poll(&one, 1, static_cast<int>(std::max<std::int64_t>(millis, 0))) > 0;
   }
 
+  std::string tail_of(int local_rank) const {
+    const std::lock_guard held(lock);
+    return options.tail && !abandoned ? options.tail(local_rank) : "";
+  }
+
   void run();
   void look_and_signal(std::vector<Case>& cases) const;
   std::vector<io::Process> start_tools(std::vector<Case>& cases);
   bool read_tools(std::vector<Case>& cases, Instant deadline) const;
   void read_dumps(std::vector<Case>& cases, Instant deadline) const;
-  Stacks conclude(const std::vector<Case>& cases) const;
+  std::string conclude(const std::vector<Case>& cases);
 };
 
 void StackTaker::Impl::look_and_signal(std::vector<Case>& cases) const {
@@ -133,7 +144,7 @@ std::vector<io::Process> StackTaker::Impl::start_tools(std::vector<Case>& cases)
     const std::string pid = std::to_string(one.target.pid);
     std::vector<std::string> argv;
     if (const auto spy = find_tool("py-spy", path, one.target.program);
-        !spy.empty() && is_python(one.target.program)) {
+        !spy.empty() && is_python(one.target.pid)) {
       argv = {spy, "dump", "--pid", pid};
     } else if (const auto gdb = find_tool("gdb", path, ""); !gdb.empty() && !one.signalled) {
       argv = {gdb, "-nx", "-batch", "-p", pid, "-ex", "thread apply all backtrace 40"};
@@ -192,8 +203,7 @@ void StackTaker::Impl::read_dumps(std::vector<Case>& cases, Instant deadline) co
     while (true) {
       one.dump = size_of(one.target.dump_file) > one.dump_began
                      ? read_end(one.target.dump_file, one.dump_began)
-                 : options.tail ? options.tail(one.target.local_rank)
-                                : "";
+                     : tail_of(one.target.local_rank);
       const auto threads = wire::parse_stack_dump(one.dump);
       // Complete when it has not grown since the last look.
       if (wire::main_thread(threads) != nullptr && one.dump.size() == seen) break;
@@ -204,7 +214,8 @@ void StackTaker::Impl::read_dumps(std::vector<Case>& cases, Instant deadline) co
   }
 }
 
-Stacks StackTaker::Impl::conclude(const std::vector<Case>& cases) const {
+// What is for the file; what is for people is `known` from then on.
+std::string StackTaker::Impl::conclude(const std::vector<Case>& cases) {
   Stacks stacks;
   std::string text = options.why.empty() ? "" : options.why + "\n\n";
   for (const Case& one : cases) {
@@ -230,11 +241,9 @@ Stacks StackTaker::Impl::conclude(const std::vector<Case>& cases) const {
     stacks.workers.push_back(std::move(worker));
   }
   stacks.summary = wire::where_they_are(stacks.ranks());
-  if (options.file.empty()) return stacks;
-  std::ofstream file(options.file, std::ios::binary | std::ios::app);
-  file << stacks.summary << "\n\n" << text << std::flush;
-  if (file) stacks.file = options.file;
-  return stacks;
+  const std::lock_guard held(lock);
+  known = std::move(stacks);
+  return known.summary + "\n\n" + text;
 }
 
 void StackTaker::Impl::run() {
@@ -246,7 +255,6 @@ void StackTaker::Impl::run() {
     cases.back().target = std::move(target);
   }
   look_and_signal(cases);
-  Stacks stacks;
   {
     // Killed and reaped when they go: a debugger that is killed lets its process go on.
     const std::vector<io::Process> running = start_tools(cases);
@@ -258,7 +266,16 @@ void StackTaker::Impl::run() {
   }
   read_dumps(cases, deadline);
   if (given_up({})) return;
-  done(conclude(cases));
+  const std::string text = conclude(cases);
+  bool written = false;
+  if (!options.file.empty()) {
+    std::ofstream file(options.file, std::ios::binary | std::ios::app);
+    file << text << std::flush;
+    written = file.good();
+  }
+  const std::lock_guard held(lock);
+  if (written) known.file = options.file;
+  if (!abandoned) done(known);
 }
 
 StackTaker::StackTaker(std::vector<StackTarget> targets, StackOptions options,
@@ -268,21 +285,40 @@ StackTaker::StackTaker(std::vector<StackTarget> targets, StackOptions options,
     done({});
     return;
   }
-  impl_ = std::make_unique<Impl>(std::move(targets), std::move(options), std::move(done),
-                                 std::move(*wake));
-  impl_->thread = std::thread([this] { impl_->run(); });
+  impl_ = std::make_shared<Impl>(std::move(targets), std::move(options), done, std::move(*wake));
+  auto thread = start_quiet_thread([impl = impl_] {
+    impl->run();
+    const std::lock_guard held(impl->lock);
+    impl->ended = true;
+    impl->ended_changed.notify_all();
+  });
+  if (!thread) {  // Nor threads.
+    impl_.reset();
+    done({});
+    return;
+  }
+  thread->detach();
 }
 
 StackTaker::~StackTaker() {
   if (!impl_) return;
   impl_->give_up.ring();
-  impl_->thread.join();
+  std::unique_lock held(impl_->lock);
+  impl_->abandoned = true;
+  // For the helpers to be gone; they are killed first of all.
+  impl_->ended_changed.wait_for(held, kGiveUpPatience, [this] { return impl_->ended; });
 }
 
 std::vector<pid_t> StackTaker::helpers() const {
   if (!impl_) return {};
   const std::lock_guard held(impl_->lock);
   return impl_->helpers;
+}
+
+Stacks StackTaker::so_far() const {
+  if (!impl_) return {};
+  const std::lock_guard held(impl_->lock);
+  return impl_->known;
 }
 
 }  // namespace regroup::runtime

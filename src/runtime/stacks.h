@@ -56,16 +56,19 @@ class StackTaker {
  public:
   StackTaker(std::vector<StackTarget> targets, StackOptions options,
              std::function<void(Stacks)> done);
-  ~StackTaker();  // Gives up: helpers are killed.
+  ~StackTaker();  // Gives up: helpers are killed. A disk that hangs is not waited for.
   StackTaker(const StackTaker&) = delete;
   StackTaker& operator=(const StackTaker&) = delete;
 
   // Children of this process that are not workers. From any thread.
   std::vector<pid_t> helpers() const;
 
+  // What is known already, without a file: where that hangs, `done` is not called. From any thread.
+  Stacks so_far() const;
+
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  // The thread's too.
 };
 
 }  // namespace regroup::runtime

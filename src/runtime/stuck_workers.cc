@@ -10,6 +10,7 @@
 namespace regroup::runtime {
 namespace {
 
+constexpr Duration kSeldom = 10ms;  // However short the limit is.
 constexpr Duration kOften = 500ms;  // A worker that wakes in between is not stuck.
 constexpr char kUninterruptible = 'D';
 
@@ -39,7 +40,7 @@ void StuckWorkers::look() {
     still.emplace(pid, seen);
   }
   seen_ = std::move(still);
-  next_.set(now + std::min(kOften, limit_ / 4), [this] { look(); });
+  next_.set(now + std::clamp(limit_ / 4, kSeldom, kOften), [this] { look(); });
 }
 
 }  // namespace regroup::runtime

@@ -45,6 +45,7 @@ WorkerGroup::WorkerGroup(io::Loop& loop, WorkerHost& host, WorkersSpec spec, Log
       progress_(loop),
       second_look_(loop),
       hang_look_(loop),
+      stacks_limit_(loop),
       workers_(spec_.commands.size()),
       host_name_(io::host_name()),
       alive_token_(std::make_shared<WorkerGroup*>(this)) {
@@ -54,6 +55,7 @@ WorkerGroup::WorkerGroup(io::Loop& loop, WorkerHost& host, WorkersSpec spec, Log
 
 WorkerGroup::~WorkerGroup() {
   *alive_token_ = nullptr;
+  give_up_stacks();  // Before anybody is reaped whom it looks at.
   if (processes_.empty() || over()) return;
   kill_all();
   forget_sessions();

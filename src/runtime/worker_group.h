@@ -125,10 +125,11 @@ class WorkerGroup {
   void stacks_taken(Stacks stacks);
   void give_up_stacks();
   bool holds_for_stacks(const core::supervision::SignalAll& order);
-  void execute(int local_rank, int signal, const std::string& why);
+  bool execute(int local_rank, int signal, const std::string& why);
   void look_for_hangs();
   void look_for_a_hang();
   void judge_hang(const core::hang::Stall& stall);
+  void no_hang();
 
   io::Loop& loop_;
   WorkerHost& host_;
@@ -141,6 +142,7 @@ class WorkerGroup {
   io::Timer second_look_;
   std::set<int> traced_;  // Ended, but their tracers have not let go.
   io::Timer hang_look_;
+  io::Timer stacks_limit_;
   std::optional<core::hang::HangDetector> hang_;
   std::optional<core::hang::Stall> hung_;      // Judged to be a hang.
   std::optional<Instant> blame_ourselves_at_;  // No other node has acted by then.

@@ -39,16 +39,18 @@ bool WorkerGroup::sentence(int local_rank, int signal, const std::string& why) {
   return true;
 }
 
-void WorkerGroup::execute(int local_rank, int signal, const std::string& why) {
+bool WorkerGroup::execute(int local_rank, int signal, const std::string& why) {
   Effects effects;
   hear_all_ends(effects);  // Who has ended meanwhile ended by himself.
-  if (machine_.condemn(local_rank, io::now())) {
+  const bool condemned = machine_.condemn(local_rank, signal, io::now());
+  if (condemned) {
     const auto index = static_cast<std::size_t>(local_rank);
     workers_[index].sentence = why;
     processes_[index].signal(signal);
     processes_[index].signal(SIGCONT);  // Who is suspended cannot heed.
   }
-  play(std::move(effects));
+  play(std::move(effects));  // Arms its deadline, too.
+  return condemned;
 }
 
 // --- stacks --------------------------------------------------------------------------------------
@@ -58,12 +60,13 @@ void WorkerGroup::with_stacks(const std::string& why, std::function<void()> then
   after_stacks_.push_back(std::move(then));
   if (taker_) return;
   std::vector<StackTarget> targets;
+  const auto everybody = io::list_processes();
   for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
     if (workers_[rank].exit) continue;
     const WorkerName& name = spec_.attempt.workers[rank];
     targets.push_back({.local_rank = name.local_rank,
                        .global_rank = name.global_rank,
-                       .pid = processes_[rank].pid(),
+                       .pid = behind_shells(everybody, processes_[rank].pid()),
                        .program = spec_.commands[rank].argv.front(),
                        .dump_file = dump_file(static_cast<int>(rank))});
   }
@@ -79,11 +82,16 @@ void WorkerGroup::with_stacks(const std::string& why, std::function<void()> then
           if (*token != nullptr) (*token)->stacks_taken(std::move(stacks));
         });
       });
+  stacks_limit_.set(io::now() + kStacksLimit + kStacksDisk, [this] {
+    if (taker_) stacks_taken(taker_->so_far());
+  });
 }
 
 void WorkerGroup::stacks_taken(Stacks stacks) {
   if (!taker_) return;  // They came too late.
   taker_.reset();
+  stacks_limit_.cancel();
+  if (hang_) hang_->on_disturbed();
   stacks_ = std::move(stacks);
   if (events_.waiting && !stacks_->summary.empty())
     events_.waiting(stacks_->summary + (stacks_->file.empty() ? "" : "; stacks: " + stacks_->file));
@@ -98,7 +106,7 @@ void WorkerGroup::give_up_stacks() {
 bool WorkerGroup::holds_for_stacks(const SignalAll& order) {
   const bool wanted = spec_.take_stacks == TakeStacks::Always && stop_for_ == StopFor::Failure &&
                       machine_.running() > 0;
-  if (!wanted || stacks_ || taker_) {
+  if (!wanted || stacks_) {
     give_up_stacks();
     return false;
   }
@@ -123,6 +131,10 @@ void WorkerGroup::look_for_hangs() {
 
 void WorkerGroup::look_for_a_hang() {
   if (machine_.phase() != Phase::Running) return;
+  if (taker_) {  // They are being made to move.
+    hang_look_.set(io::now() + kDumpPatience, [this] { look_for_a_hang(); });
+    return;
+  }
   std::vector<WatchedWorker> watched;
   watched.reserve(workers_.size());
   for (std::size_t rank = 0; rank < workers_.size(); ++rank)
@@ -137,12 +149,20 @@ void WorkerGroup::look_for_a_hang() {
           : stall && core::hang::is_hang({.suspects = static_cast<int>(stall->suspects.size()),
                                           .spinning = static_cast<int>(stall->spinning.size())});
   if (!stall || !agreed) {
-    hung_.reset();
+    no_hang();
   } else if (!hung_) {
     judge_hang(*stall);
   } else if (blame_ourselves_at_ && io::now() >= *blame_ourselves_at_) {
     hear_where(stacks_ ? stacks_->ranks() : std::vector<wire::RankAt>());
   }
+}
+
+// It was none, or who was to blame has ended: what was taken is of no use for the next one.
+void WorkerGroup::no_hang() {
+  if (!hung_) return;
+  hung_.reset();
+  stacks_.reset();
+  blame_ourselves_at_.reset();
 }
 
 void WorkerGroup::judge_hang(const core::hang::Stall& stall) {
@@ -189,11 +209,16 @@ void WorkerGroup::hear_where(const std::vector<wire::RankAt>& all) {
   });
   if (found == names.end()) {
     if (!blamed.empty() && blame_ourselves_at_ && io::now() < *blame_ourselves_at_) return;
-    const auto& suspects = hung_->suspects.empty() ? hung_->spinning : hung_->suspects;
-    found = names.begin() + suspects.front();
+    const auto& ours = hung_->suspects.empty() ? hung_->spinning : hung_->suspects;
+    if (ours.empty()) return no_hang();
+    found = names.begin() + ours.front();
   }
   const auto rank = static_cast<int>(found - names.begin());
-  execute(rank, SIGKILL, "hangs: it has " + core::hang::signals_in_words(hung_->quiet));
+  const auto& suspects = hung_->suspects;
+  const bool suspect = std::find(suspects.begin(), suspects.end(), rank) != suspects.end();
+  const std::string why = suspect ? "hangs: it has " + core::hang::signals_in_words(hung_->quiet)
+                                  : "hangs: it is where no other rank is, and the run stands still";
+  if (!execute(rank, SIGKILL, why)) no_hang();
 }
 
 int WorkerGroup::global_rank(int local_rank) const {

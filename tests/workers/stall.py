@@ -10,7 +10,7 @@ it, without end, in a function called wait_for_others():
     checkpoint   writes and syncs a file for STALL_SECONDS, using next to no CPU time; then everybody ends well
     first-step   sleeps for STALL_SECONDS before the first step; then everybody ends well
     fail         ends with 3 once the others wait
-With STALL_DUMP set, it is ready to give its stacks.
+With STALL_DUMP set, it is ready to give its stacks. With STALL_PIPE set, whoever writes the file of stacks hangs.
 """
 
 import os
@@ -22,6 +22,9 @@ if os.environ.get("STALL_DUMP"):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
     import regroup
     assert regroup.dump_on_hang()
+
+if os.environ.get("STALL_PIPE") and os.environ["RANK"] == "0":
+    os.mkfifo(Path(os.environ["TORCHELASTIC_ERROR_FILE"]).parents[1] / "stacks.txt")
 
 what, stuck_rank = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
 stuck = int(os.environ["RANK"]) == stuck_rank

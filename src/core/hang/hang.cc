@@ -14,7 +14,7 @@ constexpr Duration kLongestPause = 15s;
 constexpr int kLooks = 8;
 // Threads that only keep watch (of a collective library, of a monitor) use less than this share of
 // one CPU, training uses far more.
-constexpr double kIdleCpu = 0.05;
+constexpr double kIdleCpu = 0.02;
 // A monitor that reads /proc moves less than this, a loader or a checkpoint moves more.
 constexpr double kIdleBytesPerSecond = 64.0 * 1024;
 // Who has been quiet for this part of the timeout waits, and is not between two steps.
@@ -47,10 +47,11 @@ void HangDetector::on_look(const std::vector<std::optional<Sample>>& workers, In
     } else {
       worker.quiet_since = worker.quiet_since + lost;
       worker.silent_since = worker.silent_since + lost;
-      judge(worker, *workers[i], since_last, now);
+      if (!disturbed_) judge(worker, *workers[i], since_last, now);
     }
     worker.last = workers[i];
   }
+  disturbed_ = false;
   last_look_ = now;
   next_look_ = now + pause_;
 }

@@ -28,8 +28,9 @@ struct Settings {
 
 // One worker, as it is at one moment. Counts grow; what matters is what they grew by.
 struct Sample {
-  std::uint64_t written = 0;   // Bytes, by the worker itself, wherever to: a log line counts.
-  std::uint64_t moved = 0;     // Bytes that it read, and that its children read and wrote.
+  std::uint64_t written =
+      0;  // Bytes, by the processes of its session, wherever to: a log line counts.
+  std::uint64_t moved = 0;     // All other bytes that it and its children read and wrote.
   std::uint64_t requests = 0;  // Timer requests and heartbeats.
   Duration cpu{};              // Of the worker and its children.
   bool held = false;           // Waits for a disk, is suspended, or is traced.
@@ -49,6 +50,9 @@ class HangDetector {
 
   // Everybody, by local rank; nothing for those that have ended.
   void on_look(const std::vector<std::optional<Sample>>& workers, Instant now);
+  // The workers were made to do something (their stacks were taken): what the next look sees grown
+  // since the last one is not their own doing.
+  void on_disturbed() { disturbed_ = true; }
   Instant next_look() const { return next_look_; }
 
   // Empty: somebody gets somewhere. As of the last look.
@@ -67,6 +71,7 @@ class HangDetector {
   Duration pause_;
   Instant last_look_;
   Instant next_look_;
+  bool disturbed_ = false;
   std::vector<Worker> workers_;
 };
 

@@ -132,6 +132,17 @@ TEST(HangDetector, TimeInWhichNobodyRanDoesNotCount) {
   EXPECT_TRUE(group.detector.stalled());
 }
 
+TEST(HangDetector, WhatWeMadeThemDoIsNoSignOfLife) {
+  Group group(1);
+  group.pass(80s);
+  group.detector.on_disturbed();
+  group.samples[0]->held = true;
+  group.pass(10s, {}, {0});
+  EXPECT_TRUE(group.detector.stalled());
+  group.pass(10s, {}, {0});
+  EXPECT_FALSE(group.detector.stalled());
+}
+
 TEST(HangDetector, WhoHasEndedIsNotWaitedFor) {
   Group group(2);
   group.samples[0].reset();

@@ -81,6 +81,10 @@ Effects Supervision::on_deadline(Instant now) {
     for (std::size_t i = 0; phase_ == Phase::Running && i < workers_.size(); ++i)
       if (workers_[i].condemned && workers_[i].end == End::None)
         effects.emplace_back(KillWorker{static_cast<int>(i)});
+    if (effects.empty()) return {};
+    if (executed_) return begin_kill(now);  // The kernel does not let him go.
+    executed_ = true;
+    execution_ = now + settings_.kill_wait;
     return effects;
   }
   if (next_look_ && now >= *next_look_) {
@@ -140,11 +144,13 @@ void Supervision::on_signalled(int number) {
     if (worker.end == End::None) worker.signalled = number;
 }
 
-bool Supervision::condemn(int worker, Instant now) {
+bool Supervision::condemn(int worker, int signal, Instant now) {
   WorkerOutcome& outcome = workers_.at(static_cast<std::size_t>(worker));
   if (phase_ != Phase::Running || outcome.end != End::None) return false;
   outcome.condemned = true;
-  if (!execution_) execution_ = now + settings_.grace;
+  if (execution_) return true;
+  executed_ = signal == kSigKill;
+  execution_ = now + (executed_ ? settings_.kill_wait : settings_.grace);
   return true;
 }
 

@@ -94,7 +94,7 @@ class Supervision {
   // We end this one for what it did (its timer expired, it hangs): its end counts as its failure,
   // however it ends, and the grace is all it has. False: too late, it has ended or everybody is
   // being stopped.
-  bool condemn(int worker, Instant now);
+  bool condemn(int worker, int signal, Instant now);
   // A signal that was ordered went out so much later, so the grace ends later too.
   void postpone(Duration by);
   // So many processes of ours are alive, workers included. Asked for by Look; may come any time.
@@ -132,7 +132,8 @@ class Supervision {
   int left_ = 0;  // As of the last look.
   std::optional<int> first_failure_;
   std::optional<Instant> deadline_;   // Of the grace, or of the wait after SIGKILL.
-  std::optional<Instant> execution_;  // Whoever was condemned and lives then is killed.
+  std::optional<Instant> execution_;  // Whoever was condemned and lives then is killed,
+  bool executed_ = false;             // and if he was killed already, everybody is.
   std::optional<Instant> next_look_;  // While we wait for what tells us nothing when it ends.
   Duration look_pause_{};
 };

@@ -112,7 +112,7 @@ TEST(Supervision, WhoEndedBeforeTheSignalEndedByHimself) {
 
 TEST(Supervision, TheEndOfACondemnedOneIsItsOwnFailureHoweverItEnds) {
   Supervision group = running(2);
-  EXPECT_TRUE(group.condemn(1, at(1s)));
+  EXPECT_TRUE(group.condemn(1, 15, at(1s)));
   EXPECT_THAT(group.on_exit(1, kGood, at(1s)), ElementsAre(Effect(SignalAll{15})));
   EXPECT_EQ(group.workers()[1].end, End::Failed);
   EXPECT_EQ(group.first_failure(), 1);
@@ -120,20 +120,31 @@ TEST(Supervision, TheEndOfACondemnedOneIsItsOwnFailureHoweverItEnds) {
 
 TEST(Supervision, KillsACondemnedOneThatDoesNotHeed) {
   Supervision group = running(2);
-  EXPECT_TRUE(group.condemn(1, at(1s)));
+  EXPECT_TRUE(group.condemn(1, 15, at(1s)));
   EXPECT_EQ(group.next_deadline(), at(31s));
   EXPECT_THAT(group.on_deadline(at(31s)), ElementsAre(Effect(KillWorker{1})));
-  EXPECT_FALSE(group.next_deadline());
+  EXPECT_EQ(group.next_deadline(), at(41s));
   EXPECT_THAT(group.on_exit(1, kByKill, at(32s)), ElementsAre(Effect(SignalAll{15})));
   EXPECT_EQ(group.first_failure(), 1);
+}
+
+TEST(Supervision, GivesUpOnACondemnedOneWhomTheKernelDoesNotLetGo) {
+  Supervision group = running(2);
+  EXPECT_TRUE(group.condemn(1, kSigKill, at(1s)));
+  EXPECT_EQ(group.next_deadline(), at(11s));
+  obeyed(group, group.on_deadline(at(11s)));
+  EXPECT_EQ(group.phase(), Phase::Killing);
+  group.on_exit(0, kByKill, at(11s));
+  EXPECT_THAT(group.on_deadline(at(21s)), ElementsAre(Effect(GroupOver{})));
+  EXPECT_EQ(group.workers()[1].end, End::Survived);
 }
 
 TEST(Supervision, CondemnsNobodyWhoHasEndedAndNobodyDuringAStop) {
   Supervision group = running(3);
   group.on_exit(0, kGood, at(1s));
-  EXPECT_FALSE(group.condemn(0, at(1s)));
+  EXPECT_FALSE(group.condemn(0, 15, at(1s)));
   obeyed(group, group.stop(15, 30s, at(2s)));
-  EXPECT_FALSE(group.condemn(1, at(2s)));
+  EXPECT_FALSE(group.condemn(1, 15, at(2s)));
   group.on_exit(1, kByTerm, at(3s));
   EXPECT_EQ(group.workers()[1].end, End::Stopped);
 }
