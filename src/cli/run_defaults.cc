@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/endpoint.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cli/node_range.h"
 #include "cli/run_words.h"
@@ -68,6 +69,8 @@ class Resolver {
          {&Resolver::choose_mode, &Resolver::count_nodes, &Resolver::read_numbers,
           &Resolver::read_config, &Resolver::choose_meeting, &Resolver::check_output})
       if (auto good = (this->*step)(); !good) return tl::unexpected(good.error());
+    // The nodes tell each other their roles as text.
+    if (valid_utf8(flags_.role) != flags_.role) return wrong("role", flags_.role, "text in UTF-8");
     plan_.role = flags_.role;
     const auto nproc = python_int(flags_.nproc_per_node);
     plan_.nproc = nproc ? std::to_string(*nproc) : flags_.nproc_per_node;

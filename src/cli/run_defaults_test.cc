@@ -198,6 +198,13 @@ TEST(RunDefaults, TheRestIsHandedOn) {
   EXPECT_EQ(good_plan({}).python, "python3");
 }
 
+TEST(RunDefaults, ARoleIsText) {
+  EXPECT_EQ(good_plan({"--role=\xc3\xa9l\xc3\xa8ve"}).role, "\xc3\xa9l\xc3\xa8ve");
+  EXPECT_THAT(message({"--role=r\xc3("}),
+              AllOf(HasSubstr("--role is 'r\\xc3('"), HasSubstr("it takes text in UTF-8")));
+  EXPECT_THAT(message({}, {{"PET_ROLE", "\xff"}}), HasSubstr("PET_ROLE is "));
+}
+
 TEST(RunDefaults, WhatCannotBeIsNamedWithItsSource) {
   for (const char* nodes : {"", "0", "-1", "2:1", "0:4", "1:2:3", "two", "2:", ":2", "1.5"}) {
     const std::string told = " is '" + std::string(nodes) + "'; it takes a number of nodes: 4, or";
