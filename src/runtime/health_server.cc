@@ -2,9 +2,11 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <map>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "io/clock.h"
@@ -33,11 +35,12 @@ class Host {
   }
 
  private:
+  // In the order in which they make room for others.
   enum class Doing {
+    Ending,     // It has taken its answer; what it still sends is not looked at.
     Waiting,    // For a request, or the rest of one.
-    Asking,     // The agent.
     Answering,  // The client has not taken all of the answer yet.
-    Ending,     // It has; what it still sends is not looked at.
+    Asking,     // The agent.
   };
 
   struct Client final : io::ConnectionOwner {
@@ -62,7 +65,7 @@ class Host {
   };
 
   void welcome(std::shared_ptr<io::Connection> connection) {
-    if (clients_.size() >= kHealthClients && !make_room()) return connection->close();
+    if (clients_.size() >= kHealthClients) make_room();
     const std::uint64_t id = next_++;
     auto client = std::make_unique<Client>(*this, id, loop_, std::move(connection));
     if (!client->connection->start(*client)) return;
@@ -70,19 +73,14 @@ class Host {
     begin(welcomed, Doing::Waiting, kHealthRequestLimit);
   }
 
-  // Whoever is served already, or has said nothing for the longest time, goes first: those who
-  // connect and keep silent must not shut out a probe.
-  bool make_room() {
-    Client* oldest = nullptr;
-    for (const auto& [id, client] : clients_) {
-      if (client->doing != Doing::Waiting && client->doing != Doing::Ending) continue;
-      const auto before = [](const Client& a, const Client& b) {
-        return a.doing != b.doing ? a.doing == Doing::Ending : a.since < b.since;
-      };
-      if (oldest == nullptr || before(*client, *oldest)) oldest = client.get();
-    }
-    if (oldest != nullptr) drop(*oldest);
-    return oldest != nullptr;
+  // Whoever is served already, or has said nothing for the longest time, goes first. But neither
+  // those who keep silent nor those who ask and ask and do not read may shut out a probe.
+  void make_room() {
+    const auto before = [](const auto& a, const auto& b) {
+      return std::tie(a.second->doing, a.second->since) <
+             std::tie(b.second->doing, b.second->since);
+    };
+    drop(*std::min_element(clients_.begin(), clients_.end(), before)->second);
   }
 
   void begin(Client& client, Doing doing, Duration limit) {
@@ -138,6 +136,7 @@ class Host {
     // Not read from meanwhile: who has sent all and closed that direction still gets the answer.
     client.connection->pause_reading();
     client.doing = Doing::Asking;
+    client.since = io::now();
     client.deadline.cancel();
     probe_.ask([this, id = client.id, path](const HealthSnapshot& agent, const LoopHealth& loop) {
       const auto found = clients_.find(id);

@@ -34,7 +34,7 @@ inline constexpr std::size_t kOutputRead = 256 * 1024;
 // reads, a full disk). Beyond it they are dropped, and counted.
 inline constexpr std::size_t kRecordBacklog = 1024 * 1024;
 // Connections to the health port at one time. For one more, whoever has been silent for the longest
-// time is closed.
+// time is closed; if none is silent, whoever has not taken its answer for the longest time.
 inline constexpr std::size_t kHealthClients = 64;
 
 // A request to the health port has so long to come, and so long its answer has to be taken.
