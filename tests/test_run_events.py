@@ -271,7 +271,28 @@ class Files(EventsTest):
     def test_a_pipe_that_nobody_reads_holds_nothing_up(self):
         os.mkfifo(self.log)
         self.crew.order(0)
-        self.assert_success(self.run_alone(*self.flags, *self.crew.command()))
+        run = self.run_alone(*self.flags, *self.crew.command())
+        code, _, err = run.finish()
+        self.assertEqual(code, 0, err)
+        self.assertIn("nobody has read the last ", err)
+        self.assertEqual(len(err.splitlines()), 1, err)
+
+    def test_standard_output_that_is_read_no_more(self):
+        run = subprocess.Popen([BINARY, "run", "--event-log", "/dev/stdout", *map(str, self.crew.command())],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            read = "".join(run.stdout.readline() for _ in range(3))
+            self.assertEqual(self.in_short(self.events(read))[-1], "WORKER START 0")
+            run.stdout.close()
+            self.crew.order(0)
+            code = run.wait(LIMIT_S)
+        finally:
+            run.kill()
+            _, err = run.wait(), run.stderr.read()
+            run.stderr.close()
+        self.assertEqual(code, 0, err)
+        self.assertEqual(err.count("cannot write to '/dev/stdout': Broken pipe"), 1, err)
+        self.assertIn("2 lines could not be written to '/dev/stdout'", err)
 
     def test_a_pipe_gets_all_lines(self):
         os.mkfifo(self.log)

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,22 +23,38 @@ std::string lines_in_words(std::uint64_t lines) {
   return std::to_string(lines) + (lines == 1 ? " line" : " lines");
 }
 
+// Names of what we were started with. Its reader must be seen to go.
+bool is_inherited(std::string_view path) {
+  return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") ||
+         path.starts_with("/proc/self/fd/");
+}
+
+// What a pipe took and nobody is left to read: it is lost when we close our end, too.
+std::uint64_t unread_bytes(int fd) {
+  pollfd end{.fd = fd, .events = 0, .revents = 0};
+  if (::poll(&end, 1, 0) != 1 || (end.revents & POLLERR) == 0) return 0;
+  int bytes = 0;
+  if (::ioctl(fd, FIONREAD, &bytes) != 0 || bytes < 0) return 0;
+  return static_cast<std::uint64_t>(bytes);
+}
+
 }  // namespace
 
 Result<RecordLog> RecordLog::open(const std::string& path) {
   struct stat info {};
-  // With both directions the pipe needs no reader, neither now nor later.
   const bool pipe = ::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
-  const int direction = pipe ? O_RDWR : O_WRONLY | O_CREAT;
-  io::OwnedFd fd(
-      ::open(path.c_str(), direction | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0644));
+  constexpr int kHow = O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+  // While this end is open the pipe needs no other reader.
+  io::OwnedFd reader(pipe && !is_inherited(path) ? ::open(path.c_str(), O_RDONLY | kHow) : -1);
+  io::OwnedFd fd(::open(path.c_str(), (pipe ? 0 : O_CREAT) | O_WRONLY | O_APPEND | kHow, 0644));
   if (!fd) {
     const int error = errno;
-    return fail(ErrorKind::Io, "cannot append to " + printable(path) + ": " +
-                                   io::error_in_words(error) +
-                                   (error == ENOENT ? ". Make its directory first" : ""));
+    return fail(ErrorKind::Io,
+                "cannot append to " + printable(path) + ": " +
+                    (pipe && error == ENXIO ? "nobody reads it" : io::error_in_words(error)) +
+                    (error == ENOENT ? ". Make its directory first" : ""));
   }
-  return RecordLog(path, std::move(fd));
+  return RecordLog(path, std::move(fd), std::move(reader));
 }
 
 int RecordLog::flush() {
@@ -78,9 +95,17 @@ std::optional<std::string> RecordLog::close() {
   }
   dropped_ += static_cast<std::uint64_t>(std::count(waiting_.begin(), waiting_.end(), '\n'));
   waiting_.clear();
+  reader_.close();
+  const std::uint64_t unread = unread_bytes(fd_.get());
   fd_.close();
-  if (dropped_ == 0) return std::nullopt;
-  return lines_in_words(dropped_) + " could not be written to " + printable(path_);
+  std::string loss;
+  if (dropped_ > 0)
+    loss = lines_in_words(dropped_) + " could not be written to " + printable(path_);
+  if (unread > 0)
+    loss += (loss.empty() ? "" : "; ") + std::string("nobody has read the last ") +
+            size_in_words(unread) + " in " + printable(path_);
+  if (loss.empty()) return std::nullopt;
+  return loss;
 }
 
 }  // namespace regroup::runtime

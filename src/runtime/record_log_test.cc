@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -96,7 +97,43 @@ TEST_F(RecordLogTest, APipeThatNobodyReadsHoldsNothingUp) {
   EXPECT_EQ(told, 1);
   EXPECT_THAT(trouble, HasSubstr("is not read"));
   EXPECT_GT(log->dropped(), 1000u);
-  EXPECT_THAT(log->close().value_or(""), HasSubstr("could not be written"));
+  EXPECT_THAT(log->close().value_or(""),
+              testing::AllOf(HasSubstr("could not be written"), HasSubstr("nobody has read")));
+}
+
+TEST_F(RecordLogTest, WhatAPipeTookAndNobodyReadsIsTold) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  auto log = RecordLog::open(path("pipe"));
+  ASSERT_TRUE(log);
+  EXPECT_FALSE(log->append("123456789"));
+  EXPECT_FALSE(log->append("123456789"));
+  EXPECT_THAT(log->close().value_or(""), HasSubstr("nobody has read the last 20 B in "));
+  EXPECT_EQ(log->dropped(), 0u);
+}
+
+TEST_F(RecordLogTest, WhatAPipeHoldsForItsReaderIsNotLost) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  auto log = RecordLog::open(path("pipe"));
+  ASSERT_TRUE(log);
+  const int reader = ::open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  EXPECT_FALSE(log->append("one"));
+  EXPECT_FALSE(log->close());
+  EXPECT_EQ(drain(reader), "one\n");
+  ::close(reader);
+}
+
+TEST_F(RecordLogTest, AnInheritedPipeIsSeenToBreak) {
+  std::signal(SIGPIPE, SIG_IGN);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  auto log = RecordLog::open("/dev/fd/" + std::to_string(ends[1]));
+  ASSERT_TRUE(log) << log.error().message;
+  EXPECT_FALSE(log->append("one"));
+  ::close(ends[0]);
+  EXPECT_THAT(log->append("two").value_or(""), HasSubstr("Broken pipe"));
+  EXPECT_THAT(log->close().value_or(""), HasSubstr("1 line could not be written"));
+  ::close(ends[1]);
 }
 
 TEST_F(RecordLogTest, APipeThatIsReadLateLosesNothingAndTearsNothing) {
