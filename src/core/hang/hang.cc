@@ -1,6 +1,7 @@
 #include "core/hang/hang.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -38,11 +39,14 @@ void HangDetector::on_look(const std::vector<std::optional<Sample>>& workers, In
   const Duration since_last = now - last_look_;
   // Nobody ran for a while, we ourselves did not: the machine, or the job, was suspended.
   const Duration lost = since_last > 3 * pause_ ? since_last - pause_ : Duration{};
+  // Whoever waited for one that has ended may not have noticed yet: all begin anew.
+  bool ended = false;
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    ended |= std::exchange(workers_[i].running, workers[i].has_value()) && !workers[i];
   for (std::size_t i = 0; i < workers.size(); ++i) {
     Worker& worker = workers_[i];
-    worker.running = workers[i].has_value();
     if (!worker.running) continue;
-    if (!worker.last) {
+    if (!worker.last || ended) {
       worker.quiet_since = worker.silent_since = now;
     } else {
       worker.quiet_since = worker.quiet_since + lost;
