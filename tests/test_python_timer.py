@@ -1,6 +1,7 @@
 """python/regroup/timer.py: what it writes into the pipe, and what it says when it cannot. Needs no PyTorch, and no launcher."""
 
 import asyncio
+import fcntl
 import importlib.util
 import json
 import os
@@ -213,14 +214,16 @@ class Trouble(TimerTestCase):
 class Heartbeat(TimerTestCase):
     def setUp(self):
         super().setUp()
-        self.file = self.folder / "heartbeat"
-        self.file.write_bytes(bytes(64))
-        os.environ[beat.FILE_VARIABLE] = str(self.file)
+        self.file = os.memfd_create("heartbeat", os.MFD_ALLOW_SEALING)
+        self.addCleanup(os.close, self.file)
+        os.truncate(self.file, 64)
+        fcntl.fcntl(self.file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        os.environ[beat.FILE_VARIABLE] = f"/proc/{os.getpid()}/fd/{self.file}"
         self.addCleanup(os.environ.pop, beat.FILE_VARIABLE, None)
         beat._cells = beat._told = None
 
     def cells(self):
-        return struct.unpack("qq", self.file.read_bytes()[:16])
+        return struct.unpack("qq", os.pread(self.file, 16, 0))
 
     def test_a_beat_stores_the_time_and_only_a_new_limit_is_told(self):
         before = time.monotonic_ns()
@@ -250,6 +253,13 @@ class Heartbeat(TimerTestCase):
             regroup.heartbeat(30)
             regroup.heartbeat_stop()
         self.assertEqual(self.lines(), [])
+
+    def test_a_file_that_is_not_the_launchers_stays_as_it_is(self):
+        file = self.folder / "precious"
+        file.write_bytes(b"x" * 64)
+        os.environ[beat.FILE_VARIABLE] = str(file)
+        regroup.heartbeat(30)
+        self.assertEqual((file.read_bytes(), self.lines()), (b"x" * 64, []))
 
 
 class WithoutPyTorch(unittest.TestCase):

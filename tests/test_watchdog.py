@@ -124,6 +124,18 @@ class Heartbeats(WatchdogTest):
         code, _, err = self.finish("beats_and_ends", "-n", "2")
         self.assertEqual((code, err), (0, ""))
 
+    def test_a_worker_cannot_harm_the_launcher_by_its_file(self):
+        code, out, err = self.finish("truncates")
+        self.assertEqual((code, out), (128 + signal.SIGKILL, ""), err)
+        self.assertRegex(err, r"no heartbeat for .* s \(limit 0\.3 s\)")
+
+    def test_what_lies_beside_the_pipe_is_left_alone(self):
+        beside = self.temporary / "timers.heartbeat.0"
+        beside.write_text("precious")
+        code, _, err = self.finish("beats", env={"TORCHELASTIC_TIMER_FILE": str(self.temporary / "timers")})
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual([(path, path.read_text()) for path in self.temporary.iterdir()], [(beside, "precious")])
+
     def test_without_a_watchdog_nothing_happens(self):
         code, _, err = self.finish("beats_unwatched", watchdog=False)
         self.assertEqual((code, err), (0, ""))

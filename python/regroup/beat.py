@@ -17,6 +17,9 @@ from regroup import timer
 FILE_VARIABLE = "REGROUP_HEARTBEAT_FILE"
 # The cells of the file: 64-bit integers of this machine.
 BEAT, LIMIT, CELLS = 0, 1, 8
+# The launcher's file cannot be made shorter or longer. What can is somebody else's: a path in /proc may come to mean
+# another file.
+GET_SEALS, SEALS = 1034, 0x2 | 0x4
 
 _cells = None  # Of the file, once it is mapped; () if nobody watches.
 _told = None  # The limit that the launcher has heard of.
@@ -46,10 +49,18 @@ def _open():
         if _cells is None:
             path = os.environ.get(FILE_VARIABLE)
             try:
-                with open(path, "r+b") as file:
-                    _cells = memoryview(mmap.mmap(file.fileno(), CELLS * 8)).cast("q")
-            except (OSError, TypeError, ValueError):
+                import fcntl  # Not everywhere, and needed only under a launcher.
+                file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+            except (ImportError, OSError, TypeError, ValueError):
                 _cells = ()
+                return _cells
+            try:
+                sealed = fcntl.fcntl(file, GET_SEALS) & SEALS == SEALS
+                _cells = memoryview(mmap.mmap(file, CELLS * 8)).cast("q") if sealed else ()
+            except (OSError, ValueError):
+                _cells = ()
+            finally:
+                os.close(file)
         return _cells
 
 

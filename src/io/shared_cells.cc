@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <utility>
 
-#include "io/pipe.h"
-
 namespace regroup::io {
 namespace {
 
 // Both processes use plain stores and loads of the machine.
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+
+constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW;
 
 tl::unexpected<Error> cannot(const char* what, const std::string& path, int error) {
   return fail(ErrorKind::Io, std::string("cannot ") + what + " the file " + path +
@@ -23,12 +23,14 @@ tl::unexpected<Error> cannot(const char* what, const std::string& path, int erro
 
 }  // namespace
 
-SharedCells::SharedCells(std::string path, std::size_t cells, bool is_owner)
-    : path_(std::move(path)), count_(cells), is_owner_(is_owner) {}
+SharedCells::SharedCells(std::string path, std::size_t cells)
+    : path_(std::move(path)), count_(cells) {}
 
 Result<void> SharedCells::map(int fd) {
   const std::size_t bytes = count_ * sizeof cells_[0];
   struct stat info {};
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSize) != kSize) return cannot("use", path_, EINVAL);
   // Beyond its end the first store would kill us.
   if (::fstat(fd, &info) != 0) return cannot("look at", path_, errno);
   if (static_cast<std::size_t>(info.st_size) < bytes) return cannot("use", path_, EINVAL);
@@ -38,33 +40,35 @@ Result<void> SharedCells::map(int fd) {
   return {};
 }
 
-Result<std::unique_ptr<SharedCells>> SharedCells::create(const std::string& path,
-                                                         std::size_t cells) {
-  ::unlink(path.c_str());
-  const OwnedFd fd(
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-  if (!fd) return cannot("make", path, errno);
-  std::unique_ptr<SharedCells> shared(new SharedCells(path, cells, true));
-  // Its memory is taken now: on a full disk a store into a hole would kill us.
+Result<std::unique_ptr<SharedCells>> SharedCells::create(std::size_t cells) {
+  OwnedFd fd(::memfd_create("regroup_cells", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return cannot("make", "in memory", errno);
+  const std::string path =
+      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd.get());
+  if (::fchmod(fd.get(), S_IRUSR | S_IWUSR) != 0) return cannot("make", path, errno);
+  // Its memory is taken now: where there is none left, a store into a hole would kill us.
   if (const int error = ::posix_fallocate(
           fd.get(), 0, static_cast<off_t>(cells * sizeof(std::atomic<std::int64_t>)));
       error != 0)
     return cannot("make", path, error);
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSize | F_SEAL_SEAL) != 0) return cannot("seal", path, errno);
+  std::unique_ptr<SharedCells> shared(new SharedCells(path, cells));
   if (auto mapped = shared->map(fd.get()); !mapped) return tl::unexpected(mapped.error());
+  shared->fd_ = std::move(fd);
   return shared;
 }
 
 Result<std::unique_ptr<SharedCells>> SharedCells::open(const std::string& path, std::size_t cells) {
-  const OwnedFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  // Not blocking: the path may have become that of somebody's pipe.
+  const OwnedFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return cannot("open", path, errno);
-  std::unique_ptr<SharedCells> shared(new SharedCells(path, cells, false));
+  std::unique_ptr<SharedCells> shared(new SharedCells(path, cells));
   if (auto mapped = shared->map(fd.get()); !mapped) return tl::unexpected(mapped.error());
   return shared;
 }
 
 SharedCells::~SharedCells() {
   if (cells_ != nullptr) ::munmap(cells_, count_ * sizeof cells_[0]);
-  if (is_owner_) ::unlink(path_.c_str());
 }
 
 }  // namespace regroup::io

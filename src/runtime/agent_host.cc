@@ -134,11 +134,9 @@ Result<void> AgentHost::open_watchdog() {
        .warn = [this](const std::string& text) { host_.warn(text); }});
   if (!opened) return tl::unexpected(opened.error());
   watchdog_ = std::move(*opened);
-  heartbeats_ = std::make_unique<WorkerHeartbeats>(loop_, path + ".heartbeat",
-                                                   [this](int rank, const std::string& why) {
-                                                     if (group_)
-                                                       group_->sentence(rank, SIGKILL, why);
-                                                   });
+  heartbeats_ = std::make_unique<WorkerHeartbeats>(loop_, [this](int rank, const std::string& why) {
+    if (group_) group_->sentence(rank, SIGKILL, why);
+  });
   tell({.kind = Kind::Noted, .text = "watchdog: timers are taken at " + path});
   return {};
 }
@@ -280,11 +278,13 @@ Result<void> AgentHost::start_group(int restart_count) {
   workers.attempt = {
       .run_id = options_.rendezvous.run_id, .restart_count = restart_count, .workers = {}};
   workers.commands.clear();
-  std::vector<std::string> heartbeat_files;
+  // Empty where there is none, for a worker must not find that of a launcher around us.
+  std::vector<std::string> heartbeat_files(static_cast<std::size_t>(spec.local_world_size));
   if (heartbeats_) {
-    auto files = heartbeats_->open(spec.local_world_size);
-    if (!files) return tl::unexpected(files.error());
-    heartbeat_files = std::move(*files);
+    if (auto files = heartbeats_->open(spec.local_world_size))
+      heartbeat_files = std::move(*files);
+    else
+      host_.warn("heartbeats are not watched: " + files.error().message);
   }
   for (int rank = 0; rank < spec.local_world_size; ++rank) {
     const WorkerPlace place{.local_rank = rank,

@@ -432,11 +432,10 @@ TEST_F(PipeTimers, AHeartbeatThatStopsIsMissed) {
   auto loop = io::Loop::open();
   ASSERT_TRUE(loop);
   std::vector<std::pair<int, std::string>> silenced;
-  runtime::WorkerHeartbeats heartbeats(**loop, path + ".heartbeat",
-                                       [&](int rank, const std::string& why) {
-                                         silenced.emplace_back(rank, why);
-                                         (*loop)->stop();
-                                       });
+  runtime::WorkerHeartbeats heartbeats(**loop, [&](int rank, const std::string& why) {
+    silenced.emplace_back(rank, why);
+    (*loop)->stop();
+  });
   const auto files = heartbeats.open(2);
   ASSERT_TRUE(files) << files.error().message;
   auto watchdog = runtime::WatchdogHost::open(**loop, path,

@@ -11,16 +11,19 @@ namespace regroup::runtime {
 using core::watchdog::Beat;
 using core::watchdog::Silent;
 
-WorkerHeartbeats::WorkerHeartbeats(io::Loop& loop, std::string stem, Silenced silenced)
-    : stem_(std::move(stem)), silenced_(std::move(silenced)), deadline_(loop) {}
+WorkerHeartbeats::WorkerHeartbeats(io::Loop& loop, Silenced silenced)
+    : silenced_(std::move(silenced)), deadline_(loop) {}
 
 Result<std::vector<std::string>> WorkerHeartbeats::open(int workers) {
   close();
   std::vector<std::string> paths;
   paths.reserve(static_cast<std::size_t>(workers));
   for (int rank = 0; rank < workers; ++rank) {
-    auto cells = io::SharedCells::create(stem_ + "." + std::to_string(rank), kHeartbeatCells);
-    if (!cells) return tl::unexpected(cells.error());
+    auto cells = io::SharedCells::create(kHeartbeatCells);
+    if (!cells) {
+      close();
+      return tl::unexpected(cells.error());
+    }
     paths.push_back((*cells)->path());
     cells_.push_back(std::move(*cells));
   }

@@ -28,9 +28,9 @@ class WorkerHeartbeats {
  public:
   // Says why a worker is to be ended; each is told once.
   using Silenced = std::function<void(int local_rank, const std::string& why)>;
-  WorkerHeartbeats(io::Loop& loop, std::string stem, Silenced silenced);
+  WorkerHeartbeats(io::Loop& loop, Silenced silenced);
 
-  // New files for so many workers, STEM.<local rank>. Their paths.
+  // New files for so many workers. Their paths.
   Result<std::vector<std::string>> open(int workers);
   // Somebody's heartbeat has begun, or has another limit.
   void look();
@@ -40,7 +40,6 @@ class WorkerHeartbeats {
  private:
   void judge();
 
-  std::string stem_;
   Silenced silenced_;
   std::vector<std::unique_ptr<io::SharedCells>> cells_;  // Null: was told to be silent.
   io::Timer deadline_;

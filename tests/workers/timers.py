@@ -205,6 +205,19 @@ def beats_and_ends(_):
         time.sleep(2)
 
 
+def truncates(_):
+    """Nothing that a worker does to its heartbeat's file harms the launcher."""
+    from regroup import heartbeat
+    path = os.environ["REGROUP_HEARTBEAT_FILE"]
+    heartbeat(LONG)
+    for harm in (lambda: open(path, "wb").close(), lambda: os.truncate(path, 0), lambda: os.truncate(path, 1 << 30)):
+        with contextlib.suppress(OSError):
+            harm()
+            say("the file has another size")
+    heartbeat(0.3)
+    for_ever()
+
+
 def beats_unwatched(_):
     from regroup import heartbeat, heartbeat_stop
     heartbeat(0.1)
