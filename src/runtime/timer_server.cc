@@ -86,14 +86,15 @@ struct TimerServer::Impl {
   }
 
   void turn() {
+    const Instant before = io::now();
+    Duration wait = max_interval;
+    if (const auto next = watchdog.next_deadline(); next && *next - before < wait)
+      wait = std::max(Duration{}, *next - before);
+    const auto requests = queue->get(std::max<std::size_t>(1, queue->size()), wait);
+    // Only now: the clock may have been set during the wait.
     const io::BothClocks clocks = io::read_both_clocks();
     clock.look(clocks.now, clocks.since_1970);
-    Duration wait = max_interval;
-    if (const auto next = watchdog.next_deadline(); next && *next - clocks.now < wait)
-      wait = std::max(Duration{}, *next - clocks.now);
-    const auto requests = queue->get(std::max<std::size_t>(1, queue->size()), wait);
-    const Instant now = io::now();
-    for (const TimerRequest& request : requests) take(request, now);
+    for (const TimerRequest& request : requests) take(request, clocks.now);
     for (const Verdict& verdict : watchdog.expire(io::now())) {
       if (reap(verdict))
         watchdog.forget(verdict.process);
