@@ -22,8 +22,17 @@ BEAT, LIMIT, CELLS = 0, 1, 8
 GET_SEALS, SEALS = 1034, 0x2 | 0x4
 
 _cells = None  # Of the file, once it is mapped; () if nobody watches.
-_told = None  # The limit that the launcher has heard of.
+_told, _stored = None, 0  # The limit that the launcher has heard of; the same as a cell holds it.
 _lock = threading.Lock()
+
+
+def _after_fork():
+    global _lock
+    _lock = threading.Lock()  # A thread that is not here may have held it.
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def heartbeat(limit, *, _now=time.monotonic_ns):
@@ -34,7 +43,7 @@ def heartbeat(limit, *, _now=time.monotonic_ns):
     if not _cells and _open() == ():
         return
     _cells[BEAT] = _now()  # First: with the old beat, a shorter limit might have run out already.
-    if limit != _told:
+    if limit != _told or _cells[LIMIT] != _stored:  # The cell: another process of this worker may have changed it.
         _tell(limit)
 
 
@@ -65,11 +74,13 @@ def _open():
 
 
 def _tell(limit):
-    global _told
+    global _told, _stored
     with _lock:
-        _cells[LIMIT] = 0 if limit is None else min(int(limit * 1e9), (1 << 63) - 1)
+        stored = 0 if limit is None else int(min(limit * 1e9, 1 << 62))
+        _cells[LIMIT] = stored
         # Of a limit that is gone the launcher learns when it looks next.
-        path = timer.pipe_path()
-        if limit is not None and path is not None:
+        # Not the pipe that timers are configured for: the file is the launcher's.
+        path = os.environ.get(timer.PIPE_VARIABLE)
+        if limit is not None and path:
             timer.send(path, "heartbeat", -1, 0, heartbeat=True)
-        _told = limit
+        _told, _stored = limit, stored

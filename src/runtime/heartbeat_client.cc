@@ -55,7 +55,10 @@ Result<void> heartbeat(Duration limit) {
   if (ours.cells == nullptr) return {};
   // The beat first: with the old beat, a shorter limit might have run out already.
   (*ours.cells)[runtime::kHeartbeatBeat].store(io::now().since_start.count());
-  if (ours.told.load(std::memory_order_relaxed) == limit.count()) return {};
+  // The cell too: another process of this worker may have stopped it, or changed the limit.
+  if (ours.told.load(std::memory_order_relaxed) == limit.count() &&
+      (*ours.cells)[runtime::kHeartbeatLimit].load(std::memory_order_relaxed) == limit.count())
+    return {};
   return tell_launcher(ours, limit.count());
 }
 
