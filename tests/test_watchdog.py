@@ -18,7 +18,7 @@ from store_support import BINARY
 
 TIMERS = WORKERS / "timers.py"
 SET_CLOCK = Path(BINARY).parent / "test" / "libset_clock.so"
-OURS = ("TORCHELASTIC_ENABLE_FILE_TIMER", "TORCHELASTIC_TIMER_FILE")
+OURS = ("TORCHELASTIC_ENABLE_FILE_TIMER", "TORCHELASTIC_TIMER_FILE", "REGROUP_HEARTBEAT_FILE")
 
 
 class WatchdogTest(unittest.TestCase):
@@ -155,6 +155,24 @@ class ThePipe(WatchdogTest):
         code, _, err = self.finish("fine", watchdog=False, env={**env, "TORCHELASTIC_ENABLE_FILE_TIMER": "true"})
         self.assertEqual(code, 1, err)  # Only 1 means yes, as with torchrun; the worker finds nobody.
         self.assertIn("TimerError", err)
+
+    def test_a_launcher_within_a_launcher_has_its_own(self):
+        env = {"TMPDIR": str(self.temporary), "TORCHELASTIC_ENABLE_FILE_TIMER": "1",
+               "TORCHELASTIC_TIMER_FILE": str(self.path())}
+        outer = self.undo.enter_context(Run("--no-python", BINARY, "run", TIMERS, "late", self.folder, env=env))
+        code, _, err = outer.finish()
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        self.assertIn("timer expired: scope stuck", err)
+
+    def test_a_relative_path_is_the_launchers(self):
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        env = {"TMPDIR": str(self.temporary), "TORCHELASTIC_TIMER_FILE": "timers"}
+        run = self.undo.enter_context(Run("--watchdog", "-v", TIMERS, "goes_elsewhere", elsewhere, env=env,
+                                          cwd=self.temporary))
+        code, _, err = run.finish()
+        self.assertEqual(code, 0, err)
+        self.assertIn(f"watchdog: timers are taken at {self.path()}\n", err)
 
     def test_without_it_workers_are_told_so(self):
         code, _, err = self.finish("fine", watchdog=False)

@@ -110,7 +110,9 @@ Result<Prepared> prepare(const RunFlags& flags) {
     return found == agent.spec.environment.end() ? std::string() : found->second;
   };
   agent.watchdog.enabled = flags.watchdog || variable("TORCHELASTIC_ENABLE_FILE_TIMER") == "1";
-  agent.watchdog.path = variable("TORCHELASTIC_TIMER_FILE");
+  // With that variable we are a worker of another launcher, and the pipe is the other's.
+  if (!agent.spec.environment.contains("REGROUP_HEARTBEAT_FILE"))
+    agent.watchdog.path = variable("TORCHELASTIC_TIMER_FILE");
   agent.rendezvous = std::move(plan->rendezvous);
   agent.exit_barrier_timeout = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(flags.exit_barrier_timeout));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -114,8 +116,11 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
 
 Result<void> AgentHost::open_watchdog() {
   if (!options_.watchdog.enabled) return {};
-  const std::string path =
-      options_.watchdog.path.empty() ? default_timer_path() : options_.watchdog.path;
+  std::string path = options_.watchdog.path.empty() ? default_timer_path() : options_.watchdog.path;
+  // A worker may be in another directory when it opens it.
+  std::error_code no_directory;
+  if (const auto whole = std::filesystem::absolute(path, no_directory); !no_directory)
+    path = whole.string();
   auto opened = WatchdogHost::open(
       loop_, path,
       {.belongs =
