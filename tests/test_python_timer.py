@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import fcntl
+import functools
 import importlib.util
 import json
 import os
@@ -90,6 +91,11 @@ class Expires(TimerTestCase):
         lines = self.lines()
         self.assertEqual([line["expiration_time"] < 0 for line in lines], [False] * 4 + [True] * 4)
         self.assertRegex(lines[0]["scope_id"], r"test_python_timer\.py#\d+$")
+
+    def test_it_decorates_whatever_can_be_called(self):
+        self.assertEqual(regroup.expires(30)(functools.partial(int, base=2))("11"), 3)
+        acquired, _ = self.lines()
+        self.assertRegex(acquired["scope_id"], r"test_python_timer\.py#\d+$")
 
     def test_it_decorates_coroutines_for_as_long_as_they_run(self):
         seen = []

@@ -92,8 +92,9 @@ class expires:  # noqa: N801: it reads as a verb.
             raise TypeError("expires() cannot decorate a generator: its body runs after the call. Use it as "
                             "'with' inside.")
         if not self._named:
-            code = inspect.unwrap(function).__code__
-            self._scope = f"{code.co_filename}#{code.co_firstlineno}"
+            code = getattr(inspect.unwrap(function), "__code__", None)
+            if code is not None:  # Else (a partial, a builtin) the scope stays this line.
+                self._scope = f"{code.co_filename}#{code.co_firstlineno}"
         if inspect.iscoroutinefunction(function):
             @functools.wraps(function)
             async def wrapper(*args, **kwargs):
