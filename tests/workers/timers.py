@@ -112,15 +112,28 @@ def without_signal(_):
     for_ever()
 
 
+# Rank 0 is gone before so many seconds have passed; there is nothing left to do for it.
+SOON = 4
+
+
+def end_at_once(folder):
+    (folder / "ended").touch()
+    os._exit(0)
+
+
+def until_ended(folder):
+    """Until what rank 0 has left behind would have run out."""
+    while not (folder / "ended").exists():
+        time.sleep(0.01)
+    time.sleep(SOON + 1)
+
+
 def ends_with_its_timer_set(folder):
     """Rank 0 leaves its timer behind; rank 1 is there long after that has expired."""
     if RANK == 0:
-        acquire("left", 0.5)
-        (folder / "left").touch()
-        return
-    while not (folder / "left").exists():
-        time.sleep(0.01)
-    time.sleep(1.5)
+        acquire("left", SOON)
+        end_at_once(folder)
+    until_ended(folder)
     fine(folder)
 
 
@@ -184,9 +197,9 @@ def beats(_):
         for _ in range(20):
             heartbeat(limit)
             time.sleep(0.01)
-    heartbeat(0.5)
+    heartbeat(SOON)
     heartbeat_stop()
-    time.sleep(1.5)
+    time.sleep(SOON + 1)
     heartbeat(30)
 
 
@@ -202,12 +215,13 @@ def falls_silent(_):
         time.sleep(0.01)
 
 
-def beats_and_ends(_):
+def beats_and_ends(folder):
     """Rank 0 ends with its heartbeat on; rank 1 is there long after that."""
     from regroup import heartbeat
-    heartbeat(0.5 if RANK == 0 else 30)
-    if RANK == 1:
-        time.sleep(2)
+    heartbeat(SOON if RANK == 0 else LONG)
+    if RANK == 0:
+        end_at_once(folder)
+    until_ended(folder)
 
 
 def truncates(_):
