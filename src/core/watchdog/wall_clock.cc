@@ -13,6 +13,8 @@ constexpr Duration kSmallStep = 1s;
 constexpr int kSteered = 2000;
 // Requests lie in the pipe for so long at most, unless we are suspended.
 constexpr Duration kDoubt = 1s;
+// So much longer a hang may last.
+constexpr Duration kLargeStep = 60s;
 constexpr double kEndOfTime = 9e9;  // Seconds; beyond that, nanoseconds since 1970 have no room.
 
 Instant at(double seconds, Duration offset) {
@@ -39,11 +41,15 @@ Instant WallClock::translate(double seconds, Instant now) const {
   if (std::isnan(seconds) || seconds >= kEndOfTime) return Instant{Duration::max()};
   const Instant by_this = at(seconds, offset_);
   if (!before_) return by_this;
-  // Nobody acquires a timer that has expired already, and few one that is longer than the step. So
-  // the clock by which it has the shorter time left, but some, is the one that it was written by.
+  // Nobody acquires a timer that has expired already.
   const Instant by_that = at(seconds, *before_);
   if (by_this <= now) return by_that <= now ? by_this : by_that;
-  return by_that <= now ? by_this : std::min(by_this, by_that);
+  if (by_that <= now) return by_this;
+  // Few acquire one that is longer than a large step: the clock by which the shorter time is left
+  // is the one that it was written by. After a small one either may be, and nobody is to be ended
+  // early.
+  const auto [sooner, later] = std::minmax({by_this, by_that});
+  return later - sooner <= std::max(kLargeStep, sooner - now) ? later : sooner;
 }
 
 }  // namespace regroup::core::watchdog

@@ -41,6 +41,26 @@ TEST(WallClock, ARequestThatWasWrittenJustBeforeAStepKeepsItsTime) {
   }
 }
 
+TEST(WallClock, NobodyIsEarlyForAStepThatIsSmallOrHalfTheTimerAtMost) {
+  struct Case {
+    Duration step, timer;
+  };
+  for (const Case& one : {Case{5s, 30s}, Case{5s, 8s}, Case{59s, 10s}, Case{600s, 1200s}})
+    for (const Duration step : {one.step, -one.step}) {
+      WallClock clock;
+      clock.look(at(100s), kToday);
+      // Long after the step, of which nobody has heard until now.
+      clock.look(at(200s), kToday + 100s + step);
+      const Instant after = clock.translate(wall(kToday + 100s + step + one.timer), at(200s));
+      EXPECT_GE(after, at(200s + one.timer)) << step.count();
+      EXPECT_LE(after, at(200s + one.timer + one.step)) << step.count();
+      // Just before it.
+      const Instant before = clock.translate(wall(kToday + 100s + one.timer), at(200s));
+      EXPECT_GE(before, at(200s + one.timer)) << step.count();
+      EXPECT_LE(before, at(200s + one.timer + one.step)) << step.count();
+    }
+}
+
 TEST(WallClock, ThereIsDoubtOnlyForAMomentAfterAStep) {
   WallClock clock;
   clock.look(at(100s), kToday);
