@@ -13,6 +13,10 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
 
 #include "io/cgroup.h"
 #include "io/cgroup_directory.h"
