@@ -1,6 +1,7 @@
 """`regroup run --watchdog`: workers that hang are ended for it, and nobody else is."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -59,6 +60,25 @@ class Timers(WatchdogTest):
         self.assertRegex(err, r"watchdog: timers are taken at .*/watchdog_timer_[0-9a-f-]{36}\n")
         self.assertRegex(err, r"watchdog: process \d+ gets SIGKILL")
         self.assertIn("watchdog: stopped", err)
+
+    def test_its_events_are_torchruns(self):
+        log = self.folder / "events"
+        code, _, err = self.finish("late", "-n", "2", "--event-log", log)
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        found = [event for event in map(json.loads, log.read_text().splitlines())
+                 if event["metadata"]["state"] == "RUNNING"]
+        self.assertEqual([event["name"] for event in found],
+                         ["watchdog started", "timer expired", "kill worker process", "watchdog stopped"])
+        for event in found:
+            self.assertEqual(event["source"], "AGENT")
+            self.assertEqual(list(event["metadata"]), [
+                "run_id", "global_rank", "group_rank", "worker_id", "role", "hostname", "state", "total_run_time",
+                "rdzv_backend", "raw_error", "metadata", "agent_restarts"])
+        inner = json.loads(found[2]["metadata"]["metadata"])
+        self.assertEqual(list(inner), ["watchdog_event", "worker_pid", "scope_id", "expiration_time", "signal"])
+        self.assertEqual((inner["scope_id"], inner["signal"]), ("stuck", str(int(signal.SIGKILL))))
+        self.assertAlmostEqual(float(inner["expiration_time"]), found[2]["timestamp"] / 1000, delta=60)
+        self.assertEqual(json.loads(found[0]["metadata"]["metadata"]), {"watchdog_event": "watchdog started"})
 
     def test_a_worker_may_heed_its_signal_and_has_failed_all_the_same(self):
         code, out, err = self.finish("terminated")

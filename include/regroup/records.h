@@ -22,8 +22,20 @@ struct EventRecord {
     friend bool operator==(const Worker&, const Worker&) = default;
   };
 
+  // What the watchdog has done; the timer is that of the last two.
+  struct Watchdog {
+    // "watchdog started", "watchdog stopped", "timer expired", "kill worker process".
+    std::string event;
+    std::int64_t pid = 0;  // 0: no timer.
+    std::string scope = {};
+    double expires_at = 0;  // Seconds since 1970.
+    int signal = 0;
+    friend bool operator==(const Watchdog&, const Watchdog&) = default;
+  };
+
   // RENDEZVOUS, ASSIGN_WORKER_RANKS, SUCCEEDED, FAILED of the agent; START, SUCCEEDED, FAILED,
-  // TERMINATED of a worker. The event's name is "torchelastic.worker.status." and the state.
+  // TERMINATED of a worker; RUNNING of the watchdog. The event's name is
+  // "torchelastic.worker.status." and the state, but of the watchdog what it has done.
   std::string state;
   Source source = Source::Agent;
   std::int64_t time_millis = 0;  // Since 1970.
@@ -40,6 +52,7 @@ struct EventRecord {
   std::optional<std::string> error = {};  // Of a worker: the JSON of its error file, or of none.
   std::optional<Duration> took = {};
   std::optional<Worker> worker = {};  // Of the source Worker.
+  std::optional<Watchdog> watchdog = {};
 };
 
 struct MetricRecord {

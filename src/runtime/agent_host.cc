@@ -136,6 +136,16 @@ Result<void> AgentHost::open_watchdog() {
            },
        .heartbeat = [this] { heartbeats_->look(); },
        .note = [this](const std::string& text) { tell({.kind = Kind::Noted, .text = text}); },
+       .record =
+           [this](const char* what, const core::watchdog::Timer& timer) {
+             const Duration ago = io::now() - timer.deadline;
+             records_.watchdog({.event = what,
+                                .pid = static_cast<std::int64_t>(timer.process.value),
+                                .scope = timer.scope,
+                                .expires_at = static_cast<double>(io::utc_micros()) / 1e6 -
+                                              std::chrono::duration<double>(ago).count(),
+                                .signal = timer.signal});
+           },
        .warn = [this](const std::string& text) { host_.warn(text); }});
   if (!opened) return tl::unexpected(opened.error());
   watchdog_ = std::move(*opened);
@@ -143,6 +153,7 @@ Result<void> AgentHost::open_watchdog() {
     if (group_) group_->sentence(rank, SIGKILL, why);
   });
   tell({.kind = Kind::Noted, .text = "watchdog: timers are taken at " + path});
+  records_.watchdog({.event = "watchdog started"});
   return {};
 }
 
@@ -424,7 +435,10 @@ void AgentHost::finish(Ending ending) {
   result_.ending = ending_of(ending);
   result_.state = state_of(machine_.state());
   result_.restarts = machine_.restart_count();
-  if (watchdog_) tell({.kind = Kind::Noted, .text = "watchdog: stopped"});
+  if (watchdog_) {
+    tell({.kind = Kind::Noted, .text = "watchdog: stopped"});
+    records_.watchdog({.event = "watchdog stopped"});
+  }
   tell({.kind = Kind::Ended, .result = &result_});
   loop_.stop();
 }

@@ -91,6 +91,10 @@ void AgentRecords::group_over(GroupEnd end, bool signalled) {
   tell(recorder_.group_over(end, signalled, io::now()));
 }
 
+void AgentRecords::watchdog(EventRecord::Watchdog what) {
+  tell(recorder_.watchdog(std::move(what)));
+}
+
 void AgentRecords::checking_in() { recorder_.checking_in(io::now()); }
 
 void AgentRecords::checked_in() { tell(recorder_.checked_in(io::now())); }

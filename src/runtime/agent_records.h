@@ -27,6 +27,7 @@ class AgentRecords {
   void start_failed();
   void stopping();
   void group_over(core::agent::GroupEnd end, bool signalled);
+  void watchdog(EventRecord::Watchdog what);
   void checking_in();
   void checked_in();
   void ended(core::agent::Ending ending, const RunResult& result);

@@ -175,8 +175,10 @@ void WatchdogHost::judge() {
 
 void WatchdogHost::carry_out(const Verdict& verdict) {
   const auto pid = static_cast<pid_t>(verdict.process.value);
-  for (const Timer& timer : verdict.expired)
+  for (const Timer& timer : verdict.expired) {
     events_.note("watchdog: process " + std::to_string(pid) + ": " + expired_in_words(timer));
+    if (events_.record) events_.record("timer expired", timer);
+  }
   const auto process = known_.find(pid);
   if (process == known_.end()) return;
   if (!verdict.deciding) {
@@ -189,6 +191,7 @@ void WatchdogHost::carry_out(const Verdict& verdict) {
   const Timer& timer = verdict.expired[*verdict.deciding];
   events_.note("watchdog: process " + std::to_string(pid) + " gets " +
                io::signal_name(timer.signal));
+  if (events_.record) events_.record("kill worker process", timer);
   events_.expired({.pid = pid,
                    .signal = timer.signal,
                    .why = expired_in_words(timer),

@@ -42,6 +42,8 @@ struct WatchdogEvents {
   // A worker's heartbeat has begun, or has another limit.
   std::function<void()> heartbeat = {};
   std::function<void(const std::string&)> note = {};  // For who wants to know more.
+  // A timer of a process of ours has expired, or decides that it is ended: torchrun's words.
+  std::function<void(const char* what, const core::watchdog::Timer&)> record = {};
   std::function<void(const std::string&)> warn = {};
 };
 

@@ -1,5 +1,6 @@
 #include "wire/agent_event.h"
 
+#include <cstdio>
 #include <optional>
 
 #include "base/json_text.h"
@@ -17,7 +18,22 @@ void add_or_null(JsonObject& object, std::string_view name, const std::optional<
 
 std::string list_of(const std::string& json) { return "[" + json + "]"; }
 
+// As torchrun writes it: all of it is text.
+std::string watchdog_metadata(const EventRecord::Watchdog& watchdog) {
+  JsonObject inner;
+  inner.add("watchdog_event", watchdog.event);
+  if (watchdog.pid == 0) return inner.text();
+  char time[64];
+  std::snprintf(time, sizeof time, "%.6f", watchdog.expires_at);
+  return inner.add("worker_pid", std::to_string(watchdog.pid))
+      .add("scope_id", watchdog.scope)
+      .add("expiration_time", time)
+      .add("signal", std::to_string(watchdog.signal))
+      .text();
+}
+
 std::string inner_metadata(const EventRecord& event) {
+  if (event.watchdog) return watchdog_metadata(*event.watchdog);
   JsonObject inner;
   add_or_null(inner, "group_world_size", event.group_world_size);
   inner.add("entry_point", event.entry_point);
@@ -57,13 +73,16 @@ std::string encode_event(const EventRecord& event) {
   add_or_null(metadata, "raw_error", event.error);
   metadata.add("metadata", inner_metadata(event));
   metadata.add("agent_restarts", event.restarts);
-  if (event.took) {
+  if (event.watchdog) {
+    // torchrun has no such key here.
+  } else if (event.took) {
     metadata.add("duration_ms", static_cast<double>(event.took->count()) / 1e6);
   } else {
     metadata.null("duration_ms");
   }
   return JsonObject()
-      .add("name", std::string(kEventNamePrefix) + event.state)
+      .add("name",
+           event.watchdog ? event.watchdog->event : std::string(kEventNamePrefix) + event.state)
       .add("source", event.source == EventRecord::Source::Agent ? "AGENT" : "WORKER")
       .add("timestamp", event.time_millis)
       .raw("metadata", metadata.text())

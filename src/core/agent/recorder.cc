@@ -180,6 +180,12 @@ Records Recorder::group_over(GroupEnd end, bool signalled, Instant now) {
   return records;
 }
 
+Records Recorder::watchdog(EventRecord::Watchdog what) const {
+  EventRecord record = event("RUNNING", Source::Agent);
+  record.watchdog = std::move(what);
+  return {std::move(record)};
+}
+
 void Recorder::checking_in(Instant now) { check_in_began_ = now; }
 
 Records Recorder::checked_in(Instant now) {

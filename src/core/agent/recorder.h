@@ -65,6 +65,8 @@ class Recorder {
   // `signalled`: somebody told us to end; the original says no more then than that it failed.
   Records group_over(GroupEnd end, bool signalled, Instant now);
 
+  Records watchdog(EventRecord::Watchdog what) const;
+
   void checking_in(Instant now);
   Records checked_in(Instant now);
 
