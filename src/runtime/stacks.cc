@@ -279,7 +279,7 @@ void StackTaker::Impl::run() {
 }
 
 StackTaker::StackTaker(std::vector<StackTarget> targets, StackOptions options,
-                       std::function<void(Stacks)> done) {
+                       const std::function<void(Stacks)>& done) {
   auto wake = io::WakeUp::open();
   if (!wake) {  // No descriptors left: nothing can be taken.
     done({});

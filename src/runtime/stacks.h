@@ -55,7 +55,7 @@ struct Stacks {
 class StackTaker {
  public:
   StackTaker(std::vector<StackTarget> targets, StackOptions options,
-             std::function<void(Stacks)> done);
+             const std::function<void(Stacks)>& done);
   ~StackTaker();  // Gives up: helpers are killed. A disk that hangs is not waited for.
   StackTaker(const StackTaker&) = delete;
   StackTaker& operator=(const StackTaker&) = delete;

@@ -91,6 +91,18 @@ class WorkerGroupTest : public testing::Test {
     return *result_;
   }
 
+  // The one worker gets SIGTERM for being too late, once it has written something.
+  void sentence_once_ready(const WorkersSpec& spec) {
+    ASSERT_TRUE(start(spec));
+    io::Timer timer(*loop_);
+    std::function<void()> look = [&] {
+      if (text("0.out").empty()) return timer.set(io::now() + 5ms, look);
+      EXPECT_TRUE(group_->sentence(0, SIGTERM, "too late"));
+    };
+    look();
+    loop_->run();
+  }
+
   std::string text(const std::string& name) const {
     std::ifstream file(folder_ + "/" + name);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -208,14 +220,7 @@ TEST_F(WorkerGroupTest, TheSentencedOneIsTheCauseWhateverTheOthersDo) {
 TEST_F(WorkerGroupTest, TheSentencedOneIsTheCauseEvenIfItEndsWell) {
   WorkersSpec spec = spec_of({"trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done"});
   spec.take_stacks = TakeStacks::Never;
-  ASSERT_TRUE(start(spec));
-  io::Timer timer(*loop_);
-  std::function<void()> once_ready = [&] {
-    if (text("0.out").empty()) return timer.set(io::now() + 5ms, once_ready);
-    EXPECT_TRUE(group_->sentence(0, SIGTERM, "too late"));
-  };
-  once_ready();
-  loop_->run();
+  sentence_once_ready(spec);
   ASSERT_TRUE(result_ && result_->cause);
   EXPECT_EQ(result_->cause->message, "too late");
   EXPECT_EQ(result_->cause->exit_code, 0);
@@ -225,14 +230,7 @@ TEST_F(WorkerGroupTest, TheSentencedOneIsTheCauseEvenIfItEndsWell) {
 TEST_F(WorkerGroupTest, ASentencedOneThatDoesNotHeedIsKilledAfterTheGrace) {
   WorkersSpec spec = spec_of({"trap : TERM; echo ready; while :; do sleep 0.01; done"});
   spec.take_stacks = TakeStacks::Never;
-  ASSERT_TRUE(start(spec));
-  io::Timer timer(*loop_);
-  std::function<void()> once_ready = [&] {
-    if (text("0.out").empty()) return timer.set(io::now() + 5ms, once_ready);
-    EXPECT_TRUE(group_->sentence(0, SIGTERM, "too late"));
-  };
-  once_ready();
-  loop_->run();
+  sentence_once_ready(spec);
   ASSERT_TRUE(result_ && result_->cause);
   EXPECT_EQ(result_->cause->message, "too late");
   EXPECT_EQ(result_->cause->signal_name, "SIGKILL");
