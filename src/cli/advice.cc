@@ -55,6 +55,7 @@ class Adviser {
     exit_codes();
     ports();
     collectives();
+    hangs();
     faults();
     if (advice_.size() > kMost) advice_.resize(kMost);
     return std::move(advice_);
@@ -134,6 +135,12 @@ class Adviser {
   void ports() {
     if (!has_any(said_, {"EADDRINUSE", "Address already in use", "address already in use"})) return;
     add("ss -ltnp shows who holds the port: perhaps a run before this one; or choose another port");
+  }
+
+  void hangs() {
+    if (!failure_.message.starts_with("hangs: ") || !failure_.stack.empty()) return;
+    add("for Python stacks the next time: pip install py-spy, or regroup.dump_on_hang() in the "
+        "script (docs/hangs.md)");
   }
 
   void collectives() {

@@ -120,6 +120,14 @@ TEST(Advice, ARankThatDidNotCome) {
   EXPECT_THAT(advice_for(failure), ElementsAre(HasSubstr("did not come"), HasSubstr("timeout=")));
 }
 
+TEST(Advice, AHangWithoutStacks) {
+  auto failure = killed(9, "SIGKILL");
+  failure.message = "hangs: it has written nothing";
+  EXPECT_THAT(advice_for(failure), ElementsAre(HasSubstr("py-spy")));
+  failure.stack = "train.py:3 in load\n";
+  EXPECT_THAT(advice_for(failure), IsEmpty());
+}
+
 TEST(Advice, Faults) {
   EXPECT_THAT(advice_for(killed(11, "SIGSEGV")), ElementsAre(HasSubstr("PYTHONFAULTHANDLER=1")));
   EXPECT_THAT(advice_for(killed(11, "SIGSEGV", "Fatal Python error: Segmentation fault\n")),

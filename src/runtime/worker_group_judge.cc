@@ -184,7 +184,7 @@ void WorkerGroup::judge_hang(const core::hang::Stall& stall) {
                                  (others.size() == 1 ? " waits" : " wait"));
   if (events_.waiting)
     events_.waiting("hang: " + line +
-                    (spec_.take_stacks == TakeStacks::Never ? "" : "; taking their stacks"));
+                    (spec_.take_stacks == TakeStacks::Never ? "" : "; taking stacks"));
   with_stacks("hang: " + line, [this] {
     if (!hung_) return;  // It was none.
     const auto ours = stacks_ ? stacks_->ranks() : std::vector<wire::RankAt>();
