@@ -22,9 +22,12 @@ class TorchClients(unittest.TestCase):
     def setUp(self):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
-    def finish(self, act, *flags):
-        with Run("--watchdog", *flags, TIMERS, act, self.folder,
-                 env={"TMPDIR": self.folder, "CLIENT": "torch", "PYTHON_EXEC": sys.executable}) as run:
+    def run_worker(self, act, *flags, **env):
+        return Run("--watchdog", *flags, TIMERS, act, self.folder,
+                   env={"TMPDIR": self.folder, "CLIENT": "torch", "PYTHON_EXEC": sys.executable, **env})
+
+    def finish(self, act, *flags, **env):
+        with self.run_worker(act, *flags, **env) as run:
             return run.finish(LIMIT_S)
 
     def test_who_keeps_his_times_is_left_in_peace(self):
@@ -38,6 +41,18 @@ class TorchClients(unittest.TestCase):
 
     def test_many_clients_at_once_lose_nothing(self):
         code, out, err = self.finish("storm")
+        self.assertEqual(out, "200 clients, 0 wrong", err)
+        self.assertEqual(code, 0, err)
+
+
+    def test_nor_if_the_launcher_is_killed_in_the_middle_and_started_again(self):
+        env = {"TORCHELASTIC_TIMER_FILE": str(Path(self.folder) / "timers")}
+        with self.run_worker("storm", **env) as first:
+            self.assertTrue(until((Path(self.folder) / "storm.0").exists, LIMIT_S), "the storm did not begin")
+            first.signal(signal.SIGKILL)
+            first.process.wait()
+            self.assertTrue(until(lambda: not first.alive()), "somebody of the first run lives on")
+        code, out, err = self.finish("storm", **env)
         self.assertEqual(out, "200 clients, 0 wrong", err)
         self.assertEqual(code, 0, err)
 
