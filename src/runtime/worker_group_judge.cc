@@ -130,7 +130,11 @@ void WorkerGroup::look_for_hangs() {
 }
 
 void WorkerGroup::look_for_a_hang() {
-  if (machine_.phase() != Phase::Running) return;
+  const auto& workers = machine_.workers();
+  const bool judged = std::any_of(workers.begin(), workers.end(),
+                                  [](const WorkerOutcome& worker) { return worker.condemned; });
+  // It may take long to die, with much memory to be freed.
+  if (machine_.phase() != Phase::Running || judged) return;
   if (taker_) {  // They are being made to move.
     hang_look_.set(io::now() + kDumpPatience, [this] { look_for_a_hang(); });
     return;
