@@ -56,7 +56,8 @@ class OneNode(HangTest):
         self.assertEqual(code, 128 + signal.SIGKILL, err)
         self.assertIn("rank 1 on", err)
         self.assertIn("ranks 0, 2 are in read(); rank 1 is in sleep()", err)
-        self.assertNotIn("Python stack", err)
+        self.assertNotIn("its Python stack", err)
+        self.assertIn("for Python stacks the next time: pip install py-spy", err)
 
     def test_a_restart_follows(self):
         code, _, err = self.finish(*SOON, "--max-restarts", "1", what="once")
