@@ -11,11 +11,12 @@ import re
 import sys
 from pathlib import Path
 
-# What each room may include besides itself. Inside core only core/agent knows the other rooms of core.
+# What each room may include besides itself. Inside core only core/agent and core/coordinator know other rooms of core.
 ARROWS = {
     "base": [],
     "core": ["base"],
     "core/agent": ["base", "core"],
+    "core/coordinator": ["base", "core/rendezvous"],
     "wire": ["base", "core"],
     "io": ["base"],
     "runtime": ["base", "core", "wire", "io"],

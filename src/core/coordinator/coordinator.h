@@ -1,0 +1,171 @@
+// Decides for one run: who is in the next round, when it is sealed, what is told to whom when a
+// worker fails or a node is lost, and how many restarts are left.
+//
+// It holds the run's shared state (core/rendezvous) and changes it by the same decide() and apply()
+// as a node that has no coordinator; only that it acts for all its sessions in one place, so
+// nothing is contended for, and what has changed is told instead of looked for. Nodes without a
+// session (torchrun's) see and swap the same state through the store: state_for_others(),
+// on_swapped().
+//
+// A pure machine. Its host carries out the effects and brings the time. A change of one node costs
+// O(log n); only a seal, a reopened round and the end of a run go over all nodes.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/id.h"
+#include "base/instant.h"
+#include "core/coordinator/messages.h"
+#include "core/rendezvous/decide.h"
+#include "core/rendezvous/executor.h"
+#include "core/rendezvous/liveness.h"
+#include "core/rendezvous/settings.h"
+#include "core/rendezvous/state.h"
+
+namespace regroup::core::coordinator {
+
+// One connection. A node that comes back after a lost one has another.
+using SessionId = Id<struct SessionTag>;
+
+struct Send {
+  SessionId to;
+  FromCoordinator message;
+};
+// After what was sent to it.
+struct CloseSession {
+  SessionId session;
+  std::string why;
+};
+// The run has left this phase: whoever rests in it without a session should wake.
+struct LeftPhase {
+  std::string phase;
+};
+using Effect = std::variant<Send, CloseSession, LeftPhase>;
+using Effects = std::vector<Effect>;
+
+using rendezvous::Now;
+
+// How a run stands, for people.
+struct NodeStatus {
+  enum class Place { Idle, Member, Done, Joined, Waiting, Spare };
+  std::string name;
+  std::string address;
+  Place place = Place::Idle;
+  std::optional<std::int64_t> rank = {};
+  std::int64_t workers = 0;
+  bool connected = true;    // False: its connection is lost, and it may come back.
+  bool has_session = true;  // False: it is torchrun's.
+  Duration silent_for{};
+};
+struct RunStatus {
+  std::string run_id;
+  std::int64_t round = 0;
+  bool sealed = false;
+  bool closed = false;
+  bool succeeded = false;
+  Rules rules;
+  std::int64_t restarts = 0;
+  std::string awaited;  // What is waited for, in one sentence; empty: nothing.
+  std::string last_verdict;
+  std::vector<NodeStatus> nodes;  // Members by rank, then the others by name.
+};
+
+class Coordinator {
+ public:
+  // `present`: the run's state, if nodes without a session have made one before.
+  Coordinator(std::string run_id, const Rules& rules, std::optional<rendezvous::State> present,
+              Now now);
+
+  // Of a new session, and the only message it may begin with.
+  void on_hello(SessionId session, Hello hello, Now now, Effects& effects);
+  // Anything else. A session that is not known any more is not heard.
+  void on_message(SessionId session, const FromAgent& message, Now now, Effects& effects);
+  void on_closed(SessionId session, Now now, Effects& effects);
+  // Something came from it; bytes are enough.
+  void heard_from(SessionId session, Now now);
+
+  // To be called when next_deadline() has come; early is fine.
+  void on_time(Now now, Effects& effects);
+  std::optional<Instant> next_deadline() const;
+
+  // For nodes without a session: the state with the heartbeats of ours brought up to date; and what
+  // one of them has made of it.
+  const rendezvous::State& state_for_others(Now now);
+  void on_swapped(rendezvous::State state, Now now, Effects& effects);
+
+  const rendezvous::State& state() const { return state_; }
+  RunStatus status(Now now) const;
+  bool has_sessions() const { return !sessions_.empty(); }
+  bool is_over() const { return state_.closed; }
+
+ private:
+  enum class Doing { Idle, Joining, Running, Done };
+  struct Node {
+    rendezvous::NodeId id;
+    rendezvous::Claim claim;
+    std::string role;
+    std::int64_t workers = 1;
+    std::optional<SessionId> session;  // None: its connection is lost.
+    Doing doing = Doing::Idle;
+    Bootstrap bootstrap;
+    Instant heard;             // When it last said anything; or when its connection was lost.
+    std::uint64_t told = 0;    // Which progress_ it knows.
+    std::int64_t arrived = 0;  // Order of its join.
+  };
+  using Nodes = std::map<rendezvous::NodeId, Node>;
+
+  Node* node_of(SessionId session);
+  void on_join(Node& node, const Join& join, Now now, Effects& effects);
+  void on_failed(Node& node, const Failed& failed, Now now, Effects& effects);
+  void on_done(Node& node, const Done& done, Now now, Effects& effects);
+  void on_leave(Node& node, const Leave& leave, Now now, Effects& effects);
+  void restore(Node& node, const Running& running, Now now);
+
+  // Plays the tables for one node until they want nothing more.
+  void settle(Node& node, rendezvous::Operation operation, Now now);
+  // Whatever follows from a change: a seal, a reopened round, a stop. `before` is the phase.
+  void follow(const std::string& before, Now now, Effects& effects);
+  void seal_if_all_are_back(Now now);
+  void announce_seal(Now now, Effects& effects);
+  void settle_all_joining(Now now);
+  // `what` becomes of the round that runs. Once for each round.
+  void stop_round(Stop stop, Effects& effects);
+  void end_run(Stop stop, Now now, Effects& effects);
+  void succeed(Now now, Effects& effects);
+  void lose(const std::vector<rendezvous::NodeId>& nodes, const std::string& why, Now now,
+            Effects& effects);
+  void tell_progress(Now now, Effects& effects);
+  bool everybody_is_back() const { return awaited_.empty(); }
+  rendezvous::Reading reading(Now now) const;
+  void send(const Node& node, FromCoordinator message, Effects& effects) const;
+
+  const rendezvous::Settings settings_;
+  const Rules rules_;
+  rendezvous::State state_;
+  rendezvous::Liveness liveness_;  // Of nodes without a session.
+  Nodes nodes_;
+  std::map<SessionId, rendezvous::NodeId> sessions_;
+
+  std::set<rendezvous::NodeId> awaited_;  // Members of the last round who may come back.
+  std::vector<std::string> last_names_;   // Of the last round's members, by rank.
+  std::optional<std::int64_t> stopped_;   // The round that was told to stop.
+  std::int64_t restarts_ = 0;
+  std::optional<Stop> verdict_;  // The last, of a failure.
+  std::optional<Stop> end_;      // Why the run is over, if it did not succeed.
+  bool succeeded_ = false;
+  std::int64_t arrivals_ = 0;
+  std::optional<Instant> restoring_until_;  // Members of a round before our time may come so long.
+
+  std::uint64_t progress_ = 1;  // Changes when what is waited for does.
+  std::optional<Instant> tell_at_;
+};
+
+}  // namespace regroup::core::coordinator

@@ -1,0 +1,180 @@
+// What an agent and the coordinator of its run say to each other. wire/session.h has the bytes,
+// docs/protocol.md the conversation.
+//
+// An agent says Hello when its connection is there, again after a lost one, and then what it wants.
+// Whatever the coordinator has decided comes by itself; nobody asks twice.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "core/rendezvous/assign_ranks.h"
+#include "core/rendezvous/state.h"
+#include "regroup/time.h"
+
+namespace regroup::core::coordinator {
+
+// What the nodes of a run agree on beforehand; the first one's count.
+struct Rules {
+  std::int64_t min_nodes = 1;
+  std::int64_t max_nodes = 1;
+  Duration last_call = 30s;       // For more nodes to come once the minimum is there.
+  Duration heartbeat_limit = 5s;  // Who says nothing for so long is lost.
+  Duration pardon = 100ms;        // Whose connection was closed has so long to come back.
+  std::int64_t max_restarts = 0;  // Of the whole run.
+  friend bool operator==(const Rules&, const Rules&) = default;
+};
+
+// Where a node would serve the workers' store if it became rank 0.
+struct Bootstrap {
+  std::string address;
+  std::uint16_t port = 0;
+  friend bool operator==(const Bootstrap&, const Bootstrap&) = default;
+};
+
+// A round whose workers a node runs, or has run: what a coordinator that was started again is told.
+struct Running {
+  rendezvous::HeldRank place;
+  std::int64_t restart_count = 0;
+  bool done = false;  // Its workers have succeeded.
+  friend bool operator==(const Running&, const Running&) = default;
+};
+
+// ---- An agent says ----
+
+struct Hello {
+  std::string run_id;
+  rendezvous::NodeId node;
+  rendezvous::Claim claim;
+  std::string role;
+  std::int64_t workers = 1;
+  Rules rules;
+  std::optional<Running> running = {};  // Empty: it runs nothing.
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+// Take me out of the round I am in, and into the next.
+struct Join {
+  Bootstrap bootstrap;
+  friend bool operator==(const Join&, const Join&) = default;
+};
+
+// Why a run's workers are stopped: the first failure of the round.
+struct Failure {
+  std::int64_t rank = 0;       // Of the worker, among all.
+  std::string node;            // What people call it.
+  std::int64_t exit_code = 0;  // Below zero: minus the signal that ended it.
+  std::string text;            // For people; says all of the above, too.
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+// The first worker of this node has failed. Said before the others are stopped.
+struct Failed {
+  std::int64_t round = 0;
+  Failure failure;
+  friend bool operator==(const Failed&, const Failed&) = default;
+};
+
+// All workers of this node have succeeded.
+struct Done {
+  std::int64_t round = 0;
+  friend bool operator==(const Done&, const Done&) = default;
+};
+
+// This node goes away and does not come back. `close`: the run is over, for everybody.
+struct Leave {
+  std::string why;
+  bool close = false;
+  friend bool operator==(const Leave&, const Leave&) = default;
+};
+
+struct Ping {
+  std::uint64_t number = 0;
+  friend bool operator==(const Ping&, const Ping&) = default;
+};
+
+// Instead of Hello: how is the run (empty: how are all)? Answered by a Report.
+struct Look {
+  std::string run_id;
+  friend bool operator==(const Look&, const Look&) = default;
+};
+
+using FromAgent = std::variant<Hello, Join, Failed, Done, Leave, Ping, Look>;
+
+// ---- The coordinator says ----
+
+// Known from now on. `member`: in the round that Hello named, whose workers may run on.
+struct Welcome {
+  bool member = false;
+  Duration heartbeat_limit = 5s;
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+// What is waited for, while it is waited for. When it changes, once a second at most.
+struct Progress {
+  std::string text;   // "round 3: 5 of 6..8 nodes joined; missing: n7"
+  std::string brief;  // "waiting for nodes: 5 of 6..8 here"
+  std::optional<Duration> last_call = {};  // How long it lasts yet.
+  bool spare = false;                      // Waits without a limit.
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+// In a round. The size of it does not depend on the number of nodes.
+struct Sealed {
+  std::int64_t round = 0;
+  std::int64_t rank = 0;  // Of the node.
+  std::int64_t world_size = 1;
+  std::int64_t restart_count = 0;
+  // False: nodes without a session are in it, and ranks and the workers' store are found through
+  // the round's keys, as they do; the two fields below mean nothing.
+  bool by_session = true;
+  rendezvous::AssignedRanks ranks;
+  Bootstrap bootstrap;  // Of rank 0.
+  friend bool operator==(const Sealed&, const Sealed&) = default;
+};
+
+// The round is over: stop the workers.
+struct Stop {
+  enum class Why : std::uint8_t {
+    Failure = 0,    // A worker failed; join again.
+    Members = 1,    // A member is gone, or a node wants to come in; join again.
+    RunFailed = 2,  // The run is over: a worker failed, and there is no restart left.
+    Closed = 3,     // The run is over: somebody has ended it.
+  };
+  std::int64_t round = 0;
+  Why why = Why::Members;
+  std::string text;                        // One sentence for people, the same everywhere.
+  std::optional<Failure> verdict = {};     // Of Failure and RunFailed.
+  rendezvous::NodeId culprit = {};         // Whose worker it was.
+  std::int64_t restart_count = 0;          // Of what comes next.
+  friend bool operator==(const Stop&, const Stop&) = default;
+};
+
+// All nodes are done: the run has succeeded. To spares: they were not needed.
+struct Over {
+  friend bool operator==(const Over&, const Over&) = default;
+};
+
+// This session cannot be; the connection is closed behind it. `lasting`: trying again is useless.
+struct Refused {
+  std::string why;
+  bool lasting = true;
+  friend bool operator==(const Refused&, const Refused&) = default;
+};
+
+struct Pong {
+  std::uint64_t number = 0;
+  friend bool operator==(const Pong&, const Pong&) = default;
+};
+
+// The answer to Look: JSON text.
+struct Report {
+  std::string json;
+  friend bool operator==(const Report&, const Report&) = default;
+};
+
+using FromCoordinator = std::variant<Welcome, Progress, Sealed, Stop, Over, Refused, Pong, Report>;
+
+}  // namespace regroup::core::coordinator
