@@ -15,7 +15,7 @@
 namespace regroup::runtime {
 
 struct CoordinatorCounters {
-  std::uint64_t sessions = 0;     // Now.
+  std::uint64_t sessions = 0;  // Now.
   std::uint64_t sessions_ever = 0;
   std::uint64_t messages_in = 0;
   std::uint64_t messages_out = 0;

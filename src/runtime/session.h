@@ -1,5 +1,5 @@
-// A node's session with the coordinator of its run, on a thread of its own: it reads what is pushed,
-// says that the node lives, and comes back when the connection is lost.
+// A node's session with the coordinator of its run, on a thread of its own: it reads what is
+// pushed, says that the node lives, and comes back when the connection is lost.
 //
 // All calls from any thread. Nothing here decides: what came is handed on, in order.
 #pragma once

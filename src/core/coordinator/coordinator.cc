@@ -1,1 +1,374 @@
 #include "core/coordinator/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace regroup::core::coordinator {
+
+using namespace rendezvous;
+
+namespace {
+
+// Nodes without a session look about once a second, and so do we at them.
+constexpr Duration kSweep = 1s;
+
+Settings settings_of(std::string run_id, const Rules& rules) {
+  return {.run_id = std::move(run_id),
+          .min_nodes = rules.min_nodes,
+          .max_nodes = rules.max_nodes,
+          .join_timeout = kLongest,  // Each agent has its own, and leaves when it is over.
+          .last_call_timeout = rules.last_call};
+}
+
+}  // namespace
+
+Coordinator::Coordinator(std::string run_id, const Rules& rules, std::optional<State> present,
+                         Now now)
+    : settings_(settings_of(std::move(run_id), rules)),
+      rules_(rules),
+      liveness_(settings_.keep_alive_interval),
+      told_(now.instant),
+      refreshed_(now.instant) {
+  if (!present) return;
+  state_ = std::move(*present);
+  sweep_at_ = now.instant + kSweep;
+  if (state_.complete) {  // Not ours to announce.
+    announced_ = state_.round;
+    world_size_ = static_cast<std::int64_t>(state_.participants.size());
+    for (const auto& [id, rank] : state_.participants) awaited_.insert(id);
+    members_ = awaited_;
+  }
+  if (state_.closed)
+    end_ = Stop{.round = state_.round, .why = Stop::Why::Closed, .text = "the run is closed"};
+}
+
+Coordinator::Node* Coordinator::node_of(SessionId session) {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : &nodes_.at(found->second);
+}
+
+void Coordinator::heard_from(SessionId session, Now now) {
+  if (Node* node = node_of(session)) node->heard = now.instant;
+}
+
+void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& effects) {
+  const auto [found, is_new] = nodes_.try_emplace(hello.node);
+  Node& node = found->second;
+  if (node.session) {
+    // The node knows better than we do that this connection is of no use any more.
+    sessions_.erase(*node.session);
+    effects.push_back(CloseSession{*node.session, "the node has come again"});
+  }
+  if (is_new) {
+    node.id = hello.node;
+    node.claim = std::move(hello.claim);
+    node.role = std::move(hello.role);
+    node.workers = hello.workers;
+  }
+  node.session = session;
+  node.heard = now.instant;
+  sessions_.emplace(session, node.id);
+  look_by(now.instant + rules_.heartbeat_limit);
+
+  const bool member = hello.running && (is_member(node, *hello.running) ||
+                                        restore(node, *hello.running, now, effects));
+  send(node, Welcome{.member = member, .heartbeat_limit = rules_.heartbeat_limit}, effects);
+  if (succeeded_) return send(node, Over{}, effects);
+  if (end_) return send(node, *end_, effects);
+  if (!hello.running) return;
+  if (member) {
+    if (node.doing != Doing::Done) node.doing = hello.running->done ? Doing::Done : Doing::Running;
+    return succeed_if_all_are_done(now, effects);
+  }
+  node.doing = Doing::Idle;
+  const bool was_told = stopped_ == hello.running->place.round;
+  Stop stop = was_told ? stop_ : Stop{.why = Stop::Why::Members, .text = dropped_text()};
+  stop.round = hello.running->place.round;
+  stop.restart_count = restarts_;
+  send(node, std::move(stop), effects);
+}
+
+// In the round that it names, which still runs.
+bool Coordinator::is_member(const Node& node, const Running& running) const {
+  return is_running() && state_.round == running.place.round &&
+         state_.participants.contains(node.id);
+}
+
+// A coordinator that was started again learns the round from its members. They have as long for
+// that as a silent node has.
+bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& effects) {
+  const bool is_blank = !announced_ && !state_.complete && state_.participants.empty();
+  const bool is_newer = restoring_until_ && running.place.round > state_.round;
+  if (is_newer) {
+    stop_round({.why = Stop::Why::Members, .text = "the other nodes are in a later round"},
+               effects);
+    state_.participants.clear();
+    members_.clear();
+    awaited_.clear();
+  }
+  if (is_blank || is_newer) {
+    state_.round = running.place.round;
+    state_.complete = true;
+    state_.deadline.reset();
+    state_.seal = Seal{.round = running.place.round, .world_size = running.place.world_size};
+    announced_ = state_.round;
+    stopped_.reset();
+    world_size_ = running.place.world_size;
+    names_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(world_size_, 0, 1'000'000)),
+                  "");
+    restoring_until_ = now.instant + rules_.heartbeat_limit;
+    look_by(*restoring_until_);
+  }
+  if (!restoring_until_ || running.place.round != state_.round || !is_running()) return false;
+  const bool is_taken =
+      std::any_of(state_.participants.begin(), state_.participants.end(),
+                  [&](const auto& entry) { return entry.second == running.place.rank; });
+  if (is_taken || running.place.rank < 0 || running.place.rank >= world_size_) return false;
+  state_.participants.emplace(node.id, running.place.rank);
+  state_.claims[node.id] = node.claim;
+  state_.last_heartbeats[node.id] = now.utc;
+  awaited_.insert(node.id);
+  members_.insert(node.id);
+  names_[static_cast<std::size_t>(running.place.rank)] = node.claim.name;
+  restarts_ = std::max(restarts_, running.restart_count);
+  if (static_cast<std::int64_t>(state_.participants.size()) == world_size_)
+    restoring_until_.reset();
+  return true;
+}
+
+void Coordinator::on_message(SessionId session, const FromAgent& message, Now now,
+                             Effects& effects) {
+  Node* node = node_of(session);
+  if (node == nullptr) return;
+  node->heard = now.instant;
+  if (const auto* join = std::get_if<Join>(&message)) return on_join(*node, *join, now, effects);
+  if (const auto* failed = std::get_if<Failed>(&message))
+    return on_failed(*node, *failed, now, effects);
+  if (const auto* done = std::get_if<Done>(&message)) return on_done(*node, *done, now, effects);
+  if (const auto* leave = std::get_if<Leave>(&message))
+    return on_leave(*node, *leave, now, effects);
+  if (const auto* ping = std::get_if<Ping>(&message)) send(*node, Pong{ping->number}, effects);
+}
+
+void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effects) {
+  node.bootstrap = join.bootstrap;
+  if (succeeded_) return send(node, Over{}, effects);
+  if (end_) return send(node, *end_, effects);
+  const std::string before = phase(state_);
+  if (node.doing != Doing::Joining) {
+    // A second Join says nothing new.
+    node.doing = Doing::Joining;
+    node.arrived = ++arrivals_;
+    awaited_.erase(node.id);
+    settle(node, Operation::Exit, now);
+  }
+  if (phase(state_) == before) settle(node, Operation::Join, now);
+  follow(before, now, effects);
+}
+
+void Coordinator::on_failed(const Node& node, const Failed& failed, Now now, Effects& effects) {
+  // Whatever fails after a round was stopped is the stop's doing.
+  if (!is_running() || failed.round != state_.round || node.doing != Doing::Running) return;
+  if (!state_.participants.contains(node.id)) return;
+  Stop stop{.round = state_.round,
+            .why = Stop::Why::Failure,
+            .text = failed.failure.text,
+            .verdict = failed.failure,
+            .culprit = node.id};
+  last_verdict_ = failed.failure.text;
+  if (restarts_ >= rules_.max_restarts) {
+    stop.why = Stop::Why::RunFailed;
+    return end_run(std::move(stop), now, effects);
+  }
+  ++restarts_;
+  stop_round(std::move(stop), effects);
+}
+
+void Coordinator::on_done(Node& node, const Done& done, Now now, Effects& effects) {
+  if (!is_running() || done.round != state_.round || node.doing != Doing::Running) return;
+  node.doing = Doing::Done;
+  succeed_if_all_are_done(now, effects);
+}
+
+void Coordinator::on_leave(Node& node, const Leave& leave, Now now, Effects& effects) {
+  const NodeId id = node.id;
+  const std::string name = node.claim.name;
+  sessions_.erase(*node.session);
+  node.session.reset();
+  const bool is_done =
+      node.doing == Doing::Done && is_running() && state_.participants.contains(id);
+  if (leave.close && !state_.closed)
+    end_run({.why = Stop::Why::Closed,
+             .text = leave.why.empty() ? name + " has closed the run" : leave.why},
+            now, effects);
+  if (is_done && !state_.closed) return;  // Its part is done, and stays so.
+  lose({id}, name + " has left" + (leave.why.empty() ? "" : ": " + leave.why), now, effects);
+}
+
+void Coordinator::on_closed(SessionId session, Now now, Effects& effects) {
+  Node* node = node_of(session);
+  if (node == nullptr) return;
+  sessions_.erase(session);
+  node->session.reset();
+  node->heard = now.instant;
+  const bool is_member = is_running() && state_.participants.contains(node->id);
+  if (is_member && node->doing == Doing::Done) return;
+  if (is_member && rules_.pardon > Duration{}) return look_by(now.instant + rules_.pardon);
+  // Its seat in a round that is not sealed yet is free at once.
+  lose({node->id}, node->claim.name + " is gone: its connection was closed", now, effects);
+}
+
+void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, Now now,
+                       Effects& effects) {
+  const std::string before = phase(state_);
+  const std::size_t members = state_.participants.size();
+  if (!state_.closed) state_ = without(std::move(state_), lost, settings_);
+  for (const NodeId& id : lost) {
+    awaited_.erase(id);
+    const auto found = nodes_.find(id);
+    if (found == nodes_.end()) continue;
+    if (found->second.session) {
+      sessions_.erase(*found->second.session);
+      effects.push_back(CloseSession{*found->second.session, why});
+    }
+    nodes_.erase(found);
+  }
+  if (state_.closed) return;
+  if (is_running() && announced_ == state_.round && state_.participants.size() < members)
+    stop_round({.why = Stop::Why::Members, .text = why}, effects);
+  follow(before, now, effects);
+}
+
+void Coordinator::find_lost(Now now, Effects& effects) {
+  look_at_.reset();
+  std::vector<NodeId> closed;
+  std::vector<NodeId> silent;
+  for (const auto& [id, node] : nodes_) {
+    const bool is_member = is_running() && state_.participants.contains(id);
+    if (!node.session && (node.doing == Doing::Done && is_member)) continue;
+    const Duration limit = node.session ? rules_.heartbeat_limit : rules_.pardon;
+    if (now.instant - node.heard <= limit)
+      look_by(node.heard + limit + 1ms);
+    else
+      (node.session ? silent : closed).push_back(id);
+  }
+  const auto names = [&](const std::vector<NodeId>& ids) {
+    std::string first = nodes_.at(ids.front()).claim.name;
+    if (ids.size() == 1) return first + " is gone";
+    return first + " and " + std::to_string(ids.size() - 1) + " more are gone";
+  };
+  if (!closed.empty()) lose(closed, names(closed) + ": its connection was closed", now, effects);
+  std::erase_if(silent, [&](const NodeId& id) { return !nodes_.contains(id); });
+  if (!silent.empty())
+    lose(silent,
+         names(silent) + ": nothing was heard for " +
+             std::to_string(
+                 std::chrono::duration_cast<std::chrono::seconds>(rules_.heartbeat_limit).count()) +
+             " s",
+         now, effects);
+  if (restoring_until_ && now.instant < *restoring_until_) return look_by(*restoring_until_);
+  if (!restoring_until_) return;
+  restoring_until_.reset();
+  const auto missing = world_size_ - static_cast<std::int64_t>(state_.participants.size());
+  if (missing > 0 && is_running())
+    stop_round(
+        {.why = Stop::Why::Members,
+         .text = std::to_string(missing) + " of the round have not come back to the coordinator"},
+        effects);
+  follow(phase(state_), now, effects);
+}
+
+bool Coordinator::has_others() const {
+  const auto other = [this](const NodeId& id) { return !has_session(id); };
+  return std::any_of(state_.participants.begin(), state_.participants.end(),
+                     [&](const auto& entry) { return other(entry.first); }) ||
+         std::any_of(state_.wait_list.begin(), state_.wait_list.end(), other) ||
+         std::any_of(state_.redundancy_list.begin(), state_.redundancy_list.end(), other);
+}
+
+void Coordinator::sweep_others(Now now, Effects& effects) {
+  sweep_at_.reset();
+  if (state_.closed || !has_others()) return;
+  sweep_at_ = now.instant + kSweep;
+  liveness_.observe(state_, now.instant, now.instant);
+  std::vector<NodeId> silent = liveness_.silent({}, settings_.silence_limit());
+  std::erase_if(silent, [this](const NodeId& id) { return has_session(id); });
+  if (silent.empty()) return;
+  lose(silent, name_of(state_, silent.front()) + " is gone: it has sent no heartbeat", now,
+       effects);
+}
+
+void Coordinator::on_time(Now now, Effects& effects) {
+  if (look_at_ && now.instant >= *look_at_) find_lost(now, effects);
+  if (sweep_at_ && now.instant >= *sweep_at_) sweep_others(now, effects);
+  if (const auto end = last_call_end(); end && now.instant > *end && !state_.complete)
+    follow(phase(state_), now, effects);
+  if (tell_at_ && now.instant >= *tell_at_) tell_progress(now, effects);
+}
+
+std::optional<Instant> Coordinator::next_deadline() const {
+  std::optional<Instant> next;
+  const auto take = [&next](const std::optional<Instant>& at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  take(look_at_);
+  take(sweep_at_);
+  take(tell_at_);
+  if (const auto end = last_call_end(); end && !state_.complete && !state_.closed) take(*end + 1ms);
+  return next;
+}
+
+const State& Coordinator::state_for_others(Now now) {
+  // As often as a node without a coordinator would send them; in between the state must stay as it
+  // is, or no swap of theirs could win.
+  if (now.instant - refreshed_ >= settings_.keep_alive_interval * 3 / 4) {
+    refreshed_ = now.instant;
+    for (auto& [id, stamp] : state_.last_heartbeats)
+      if (has_session(id)) stamp = now.utc;
+  }
+  if (!sweep_at_) sweep_at_ = now.instant + kSweep;
+  return state_;
+}
+
+void Coordinator::on_swapped(State state, Now now, Effects& effects) {
+  if (state_.closed) return;
+  const std::string before = phase(state_);
+  const std::size_t members = state_.participants.size();
+  const bool was_running = is_running();
+  state_ = std::move(state);
+  if (!sweep_at_) sweep_at_ = now.instant + kSweep;
+  if (state_.closed) {
+    state_.closed = false;  // end_run() closes it.
+    return end_run({.why = Stop::Why::Closed, .text = "the run was closed"}, now, effects);
+  }
+  if (was_running && is_running() && announced_ == state_.round &&
+      state_.participants.size() < members)
+    stop_round({.why = Stop::Why::Members, .text = "a node of the round is gone"}, effects);
+  // Who was dropped by somebody that judges by other rules joins again.
+  for (auto& [id, node] : nodes_)
+    if ((node.doing == Doing::Running || node.doing == Doing::Done) &&
+        !state_.participants.contains(id)) {
+      send(node,
+           Stop{.round = announced_.value_or(0),
+                .why = Stop::Why::Members,
+                .text = dropped_text(),
+                .restart_count = restarts_},
+           effects);
+      node.doing = Doing::Idle;
+      awaited_.erase(id);
+    }
+  if (!state_.complete)
+    for (const auto& [id, rank] : state_.participants) awaited_.erase(id);
+  settle_all_joining(now);
+  follow(before, now, effects);
+}
+
+void Coordinator::look_by(Instant at) {
+  if (!look_at_ || at < *look_at_) look_at_ = at;
+}
+
+void Coordinator::send(const Node& node, FromCoordinator message, Effects& effects) const {
+  if (node.session) effects.push_back(Send{*node.session, std::move(message)});
+}
+
+}  // namespace regroup::core::coordinator

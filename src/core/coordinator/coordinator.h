@@ -12,12 +12,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "base/instant.h"
 #include "core/coordinator/messages.h"
 #include "core/rendezvous/decide.h"
+#include "core/rendezvous/describe.h"
 #include "core/rendezvous/executor.h"
 #include "core/rendezvous/liveness.h"
 #include "core/rendezvous/settings.h"
@@ -116,56 +116,77 @@ class Coordinator {
     std::optional<SessionId> session;  // None: its connection is lost.
     Doing doing = Doing::Idle;
     Bootstrap bootstrap;
-    Instant heard;             // When it last said anything; or when its connection was lost.
-    std::uint64_t told = 0;    // Which progress_ it knows.
+    Instant heard;             // When it last said anything, or its connection was lost.
     std::int64_t arrived = 0;  // Order of its join.
   };
-  using Nodes = std::map<rendezvous::NodeId, Node>;
 
+  // coordinator.cc: what nodes say.
   Node* node_of(SessionId session);
   void on_join(Node& node, const Join& join, Now now, Effects& effects);
-  void on_failed(Node& node, const Failed& failed, Now now, Effects& effects);
+  void on_failed(const Node& node, const Failed& failed, Now now, Effects& effects);
   void on_done(Node& node, const Done& done, Now now, Effects& effects);
   void on_leave(Node& node, const Leave& leave, Now now, Effects& effects);
-  void restore(Node& node, const Running& running, Now now);
+  bool is_member(const Node& node, const Running& running) const;
+  bool restore(Node& node, const Running& running, Now now, Effects& effects);
+  void lose(const std::vector<rendezvous::NodeId>& lost, const std::string& why, Now now,
+            Effects& effects);
+  void find_lost(Now now, Effects& effects);
+  void sweep_others(Now now, Effects& effects);
 
+  // rounds.cc: what follows.
   // Plays the tables for one node until they want nothing more.
-  void settle(Node& node, rendezvous::Operation operation, Now now);
-  // Whatever follows from a change: a seal, a reopened round, a stop. `before` is the phase.
-  void follow(const std::string& before, Now now, Effects& effects);
-  void seal_if_all_are_back(Now now);
-  void announce_seal(Now now, Effects& effects);
+  void settle(const Node& node, rendezvous::Operation operation, Now now);
+  // Returning members first, then who came first, then spares.
   void settle_all_joining(Now now);
-  // `what` becomes of the round that runs. Once for each round.
+  // After every change; `before` is the phase that was.
+  void follow(const std::string& before, Now now, Effects& effects);
+  void seal_if_due(Now now);
+  void announce_seal(Now now, Effects& effects);
+  // Tells the members of the sealed round, once.
   void stop_round(Stop stop, Effects& effects);
   void end_run(Stop stop, Now now, Effects& effects);
-  void succeed(Now now, Effects& effects);
-  void lose(const std::vector<rendezvous::NodeId>& nodes, const std::string& why, Now now,
-            Effects& effects);
+  void succeed_if_all_are_done(Now now, Effects& effects);
   void tell_progress(Now now, Effects& effects);
-  bool everybody_is_back() const { return awaited_.empty(); }
-  rendezvous::Reading reading(Now now) const;
+  std::string dropped_text() const;
+
+  rendezvous::Reading reading(Now now, bool last_call_over) const;
+  rendezvous::Wait waiting(const rendezvous::NodeId& self, Instant now) const;
+  std::optional<Instant> last_call_end() const;
+  bool is_running() const { return state_.complete && stopped_ != state_.round; }
+  bool has_session(const rendezvous::NodeId& node) const { return nodes_.contains(node); }
+  bool has_others() const;
   void send(const Node& node, FromCoordinator message, Effects& effects) const;
+  void look_by(Instant at);
 
   const rendezvous::Settings settings_;
   const Rules rules_;
   rendezvous::State state_;
   rendezvous::Liveness liveness_;  // Of nodes without a session.
-  Nodes nodes_;
+  std::map<rendezvous::NodeId, Node> nodes_;
   std::map<SessionId, rendezvous::NodeId> sessions_;
 
-  std::set<rendezvous::NodeId> awaited_;  // Members of the last round who may come back.
-  std::vector<std::string> last_names_;   // Of the last round's members, by rank.
-  std::optional<std::int64_t> stopped_;   // The round that was told to stop.
-  std::int64_t restarts_ = 0;
-  std::optional<Stop> verdict_;  // The last, of a failure.
-  std::optional<Stop> end_;      // Why the run is over, if it did not succeed.
-  bool succeeded_ = false;
-  std::int64_t arrivals_ = 0;
+  // The last round that was sealed.
+  std::optional<std::int64_t> announced_;
+  std::int64_t world_size_ = 0;
+  std::vector<std::string> names_;          // Of its members, by rank.
+  std::set<rendezvous::NodeId> members_;    // Of it, as it was sealed.
+  std::set<rendezvous::NodeId> awaited_;    // Of them, who may come back.
+  std::optional<std::int64_t> stopped_;     // It, once it was told to stop,
+  Stop stop_;                               // and why.
   std::optional<Instant> restoring_until_;  // Members of a round before our time may come so long.
 
-  std::uint64_t progress_ = 1;  // Changes when what is waited for does.
+  std::int64_t restarts_ = 0;
+  std::string last_verdict_;
+  std::optional<Stop> end_;  // Why the run is over, if it did not succeed.
+  bool succeeded_ = false;
+
+  std::int64_t arrivals_ = 0;
+  std::optional<std::pair<rendezvous::Stamp, Instant>> last_call_;  // As it was seen first.
+  std::optional<Instant> look_at_;  // Before that nobody can have gone silent.
+  std::optional<Instant> sweep_at_;
   std::optional<Instant> tell_at_;
+  Instant told_;
+  Instant refreshed_;  // The heartbeats that others see.
 };
 
 }  // namespace regroup::core::coordinator

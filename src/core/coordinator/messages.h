@@ -114,8 +114,8 @@ struct Welcome {
 
 // What is waited for, while it is waited for. When it changes, once a second at most.
 struct Progress {
-  std::string text;   // "round 3: 5 of 6..8 nodes joined; missing: n7"
-  std::string brief;  // "waiting for nodes: 5 of 6..8 here"
+  std::string text;                        // "round 3: 5 of 6..8 nodes joined; missing: n7"
+  std::string brief;                       // "waiting for nodes: 5 of 6..8 here"
   std::optional<Duration> last_call = {};  // How long it lasts yet.
   bool spare = false;                      // Waits without a limit.
   friend bool operator==(const Progress&, const Progress&) = default;
@@ -145,10 +145,10 @@ struct Stop {
   };
   std::int64_t round = 0;
   Why why = Why::Members;
-  std::string text;                        // One sentence for people, the same everywhere.
-  std::optional<Failure> verdict = {};     // Of Failure and RunFailed.
-  rendezvous::NodeId culprit = {};         // Whose worker it was.
-  std::int64_t restart_count = 0;          // Of what comes next.
+  std::string text;                     // One sentence for people, the same everywhere.
+  std::optional<Failure> verdict = {};  // Of Failure and RunFailed.
+  rendezvous::NodeId culprit = {};      // Whose worker it was.
+  std::int64_t restart_count = 0;       // Of what comes next.
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 

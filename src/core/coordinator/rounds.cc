@@ -1,0 +1,286 @@
+// What follows from a change: a seal, a reopened round, a stop, the end of the run.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "core/coordinator/coordinator.h"
+#include "core/rendezvous/assign_ranks.h"
+
+namespace regroup::core::coordinator {
+
+using namespace rendezvous;
+
+namespace {
+
+// What is waited for is told when it has changed: soon at first, then once a second, and less often
+// when there are very many to be told.
+constexpr Duration kTellFirst = 50ms;
+constexpr Duration kTellAgain = 1s;
+constexpr Duration kTellPerNode = 1ms;
+
+std::string count(std::int64_t number, const char* one, const char* many) {
+  return std::to_string(number) + (number == 1 ? one : many);
+}
+
+}  // namespace
+
+Reading Coordinator::reading(Now now, bool last_call_over) const {
+  return {.now = now.instant,
+          .give_up = now.instant + kLongest,
+          .heartbeat_due = false,
+          .last_call_over = last_call_over};
+}
+
+void Coordinator::settle(const Node& node, Operation operation, Now now) {
+  const Actor actor{.node = node.id, .claim = node.claim, .utc = now.utc};
+  for (int changes = 0;; ++changes) {
+    CHECK(changes < 8);  // Out of a list, into the next, sealed: the tables know no circle.
+    const Action action = decide(operation, state_, node.id, settings_, reading(now, false));
+    if (!changes_state(action)) return;
+    // In the tables a sealed round with a hole is left by whoever reads it late; here nobody does.
+    if (operation == Operation::Join && action == Action::RemoveFromParticipants) return;
+    state_ = apply(std::move(state_), action, actor, settings_);
+  }
+}
+
+void Coordinator::settle_all_joining(Now now) {
+  struct Place {
+    int preference;
+    std::int64_t arrived;
+    const Node* node;
+  };
+  std::vector<Place> places;
+  const std::set<std::string> last(names_.begin(), names_.end());
+  for (const auto& [id, node] : nodes_) {
+    if (node.doing != Doing::Joining) continue;
+    int preference = state_.redundancy_list.contains(id) ? 3 : 2;
+    if (preference == 2 && last.contains(node.claim.name)) preference = 1;
+    if (members_.contains(id)) preference = 0;
+    places.push_back({preference, node.arrived, &node});
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return std::pair(a.preference, a.arrived) < std::pair(b.preference, b.arrived);
+  });
+  for (const Place& place : places) settle(*place.node, Operation::Join, now);
+}
+
+void Coordinator::follow(const std::string& before, Now now, Effects& effects) {
+  if (state_.closed) return;
+  const bool reopened = !state_.complete && before != phase(state_);
+  if (reopened) settle_all_joining(now);
+  seal_if_due(now);
+  if (state_.deadline && (!last_call_ || last_call_->first != *state_.deadline))
+    last_call_.emplace(*state_.deadline, now.instant);
+  if (!state_.deadline) last_call_.reset();
+  if (state_.complete && announced_ != state_.round) announce_seal(now, effects);
+  if (is_running() && announced_ == state_.round && !state_.wait_list.empty() &&
+      static_cast<std::int64_t>(state_.participants.size()) < settings_.max_nodes) {
+    const auto waiting = static_cast<std::int64_t>(state_.wait_list.size());
+    stop_round({.why = Stop::Why::Members,
+                .text = count(waiting, " node wants to come in", " nodes want to come in")},
+               effects);
+  }
+  if (before != phase(state_)) effects.push_back(LeftPhase{before});
+  if (tell_at_) return;
+  tell_at_ = std::max(
+      now.instant + kTellFirst,
+      told_ + std::max(kTellAgain, kTellPerNode * static_cast<std::int64_t>(nodes_.size())));
+}
+
+// When the members of the last round are back, or when the last call is over.
+void Coordinator::seal_if_due(Now now) {
+  if (state_.complete || state_.participants.empty()) return;
+  const auto end = last_call_end();
+  const bool all_back = announced_ && awaited_.empty();
+  if (!all_back && !(end && now.instant > *end)) return;
+  const NodeId actor = state_.participants.begin()->first;
+  const Action action = decide(Operation::Join, state_, actor, settings_, reading(now, true));
+  if (action != Action::MarkComplete) return;
+  state_ =
+      apply(std::move(state_), action, {.node = actor, .claim = {}, .utc = now.utc}, settings_);
+}
+
+void Coordinator::announce_seal(Now now, Effects& effects) {
+  announced_ = state_.round;
+  stopped_.reset();
+  restoring_until_.reset();
+  awaited_.clear();
+  world_size_ = static_cast<std::int64_t>(state_.participants.size());
+  const auto size = static_cast<std::size_t>(world_size_);
+  names_.assign(size, "");
+  std::vector<Node*> by_rank(size, nullptr);
+  std::vector<RoleInfo> roles(size);
+  bool by_session = true;
+  for (const auto& [id, rank] : state_.participants) {
+    awaited_.insert(id);
+    if (rank < 0 || rank >= world_size_) {
+      by_session = false;  // A round that somebody else has sealed, with a hole in it.
+      continue;
+    }
+    const auto index = static_cast<std::size_t>(rank);
+    names_[index] = name_of(state_, id);
+    const auto found = nodes_.find(id);
+    if (found == nodes_.end() || found->second.doing != Doing::Joining) {
+      by_session = false;
+      continue;
+    }
+    by_rank[index] = &found->second;
+    roles[index] = {found->second.role, rank, found->second.workers};
+  }
+  std::vector<AssignedRanks> ranks(size);
+  if (by_session) ranks = assign_ranks(roles);
+  for (std::size_t index = 0; index < size; ++index) {
+    Node* node = by_rank[index];
+    if (node == nullptr) continue;
+    node->doing = Doing::Running;
+    node->claim.held = HeldRank{
+        .round = state_.round, .rank = static_cast<std::int64_t>(index), .world_size = world_size_};
+    Sealed sealed{.round = state_.round,
+                  .rank = static_cast<std::int64_t>(index),
+                  .world_size = world_size_,
+                  .restart_count = restarts_,
+                  .by_session = by_session,
+                  .ranks = ranks[index],
+                  .bootstrap = {}};
+    if (by_session) sealed.bootstrap = by_rank.front()->bootstrap;
+    send(*node, std::move(sealed), effects);
+  }
+  members_ = awaited_;
+  // Who came too late for this one waits for the next, or is a spare.
+  settle_all_joining(now);
+}
+
+void Coordinator::stop_round(Stop stop, Effects& effects) {
+  if (!is_running()) return;
+  stopped_ = state_.round;
+  stop.round = state_.round;
+  stop.restart_count = restarts_;
+  restoring_until_.reset();
+  stop_ = std::move(stop);
+  look_at_ = Instant{};  // Who was done and has gone is missed from now on.
+  for (const auto& [id, node] : nodes_)
+    if (node.doing == Doing::Running || node.doing == Doing::Done) send(node, stop_, effects);
+}
+
+void Coordinator::end_run(Stop stop, Now now, Effects& effects) {
+  const std::string before = phase(state_);
+  stop.round = announced_.value_or(0);
+  stop.restart_count = restarts_;
+  end_ = stop_ = std::move(stop);
+  stopped_ = announced_;
+  state_ = apply(std::move(state_), Action::MarkClosed, {.node = {}, .claim = {}, .utc = now.utc},
+                 settings_);
+  for (const auto& [id, node] : nodes_) send(node, *end_, effects);
+  effects.push_back(LeftPhase{before});
+  tell_at_.reset();
+}
+
+void Coordinator::succeed_if_all_are_done(Now now, Effects& effects) {
+  if (!is_running()) return;
+  if (static_cast<std::int64_t>(state_.participants.size()) != world_size_) return;
+  const bool all = std::all_of(state_.participants.begin(), state_.participants.end(),
+                               [this](const auto& entry) {
+                                 const auto found = nodes_.find(entry.first);
+                                 return found != nodes_.end() && found->second.doing == Doing::Done;
+                               });
+  if (!all) return;
+  const std::string before = phase(state_);
+  succeeded_ = true;
+  state_ = apply(std::move(state_), Action::MarkClosed, {.node = {}, .claim = {}, .utc = now.utc},
+                 settings_);
+  for (const auto& [id, node] : nodes_) send(node, Over{}, effects);
+  effects.push_back(LeftPhase{before});
+  tell_at_.reset();
+}
+
+Wait Coordinator::waiting(const NodeId& self, Instant now) const {
+  return {.state = state_,
+          .self = self,
+          .settings = settings_,
+          .now = now,
+          .give_up = now + kLongest,
+          .last_call_end = last_call_end(),
+          .expected = names_};
+}
+
+std::optional<Instant> Coordinator::last_call_end() const {
+  if (!last_call_) return {};
+  return last_call_->second + rules_.last_call;
+}
+
+void Coordinator::tell_progress(Now now, Effects& effects) {
+  tell_at_.reset();
+  told_ = now.instant;
+  // What it says depends on the list a node is on, and not on the node.
+  std::optional<Progress> of_spares;
+  std::optional<Progress> of_others;
+  for (const auto& [id, node] : nodes_) {
+    if (node.doing != Doing::Joining) continue;
+    const bool is_spare = state_.redundancy_list.contains(id);
+    std::optional<Progress>& progress = is_spare ? of_spares : of_others;
+    if (!progress) {
+      const Wait wait = waiting(id, now.instant);
+      progress = Progress{.text = describe_progress(wait),
+                          .brief = describe_briefly(wait),
+                          .last_call = {},
+                          .spare = is_spare};
+      if (wait.last_call_end && !state_.complete)
+        progress->last_call = std::max(*wait.last_call_end - now.instant, Duration{});
+    }
+    send(node, *progress, effects);
+  }
+}
+
+std::string Coordinator::dropped_text() const { return "this node was dropped from the round"; }
+
+RunStatus Coordinator::status(Now now) const {
+  RunStatus status{.run_id = settings_.run_id,
+                   .round = state_.round,
+                   .sealed = state_.complete,
+                   .closed = state_.closed,
+                   .succeeded = succeeded_,
+                   .rules = rules_,
+                   .restarts = restarts_,
+                   .awaited = {},
+                   .last_verdict = last_verdict_,
+                   .nodes = {}};
+  const auto add = [&](const NodeId& id, NodeStatus::Place place,
+                       std::optional<std::int64_t> rank) {
+    NodeStatus one{
+        .name = name_of(state_, id), .address = id.address, .place = place, .rank = rank};
+    const auto found = nodes_.find(id);
+    one.has_session = found != nodes_.end();
+    if (one.has_session) {
+      const Node& node = found->second;
+      one.name = node.claim.name;
+      one.workers = node.workers;
+      one.connected = node.session.has_value();
+      one.silent_for = now.instant - node.heard;
+      if (node.doing == Doing::Done && place == NodeStatus::Place::Member)
+        one.place = NodeStatus::Place::Done;
+    }
+    status.nodes.push_back(std::move(one));
+  };
+  for (const auto& [id, rank] : state_.participants)
+    if (state_.complete)
+      add(id, NodeStatus::Place::Member, rank);
+    else
+      add(id, NodeStatus::Place::Joined, {});
+  for (const NodeId& id : state_.wait_list) add(id, NodeStatus::Place::Waiting, {});
+  for (const NodeId& id : state_.redundancy_list) add(id, NodeStatus::Place::Spare, {});
+  for (const auto& [id, node] : nodes_)
+    if (!state_.participants.contains(id) && !state_.wait_list.contains(id) &&
+        !state_.redundancy_list.contains(id))
+      add(id, NodeStatus::Place::Idle, {});
+  std::stable_sort(
+      status.nodes.begin(), status.nodes.end(), [](const NodeStatus& a, const NodeStatus& b) {
+        return std::pair(!a.rank, a.rank.value_or(0)) < std::pair(!b.rank, b.rank.value_or(0));
+      });
+  if (!state_.closed && !state_.complete)
+    status.awaited = describe_progress(waiting({}, now.instant));
+  if (!state_.closed && state_.complete && !is_running())
+    status.awaited = "round " + std::to_string(state_.round) + " is being stopped: " + stop_.text;
+  return status;
+}
+
+}  // namespace regroup::core::coordinator
