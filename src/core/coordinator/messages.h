@@ -29,14 +29,14 @@ struct Rules {
 
 // Where a node would serve the workers' store if it became rank 0.
 struct Bootstrap {
-  std::string address;
+  std::string address = {};
   std::uint16_t port = 0;
   friend bool operator==(const Bootstrap&, const Bootstrap&) = default;
 };
 
 // A round whose workers a node runs, or has run: what a coordinator that was started again is told.
 struct Running {
-  rendezvous::HeldRank place;
+  rendezvous::HeldRank place = {};
   std::int64_t restart_count = 0;
   bool done = false;  // Its workers have succeeded.
   friend bool operator==(const Running&, const Running&) = default;
@@ -45,35 +45,35 @@ struct Running {
 // ---- An agent says ----
 
 struct Hello {
-  std::string run_id;
-  rendezvous::NodeId node;
-  rendezvous::Claim claim;
-  std::string role;
+  std::string run_id = {};
+  rendezvous::NodeId node = {};
+  rendezvous::Claim claim = {};
+  std::string role = {};
   std::int64_t workers = 1;
-  Rules rules;
+  Rules rules = {};
   std::optional<Running> running = {};  // Empty: it runs nothing.
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
 // Take me out of the round I am in, and into the next.
 struct Join {
-  Bootstrap bootstrap;
+  Bootstrap bootstrap = {};
   friend bool operator==(const Join&, const Join&) = default;
 };
 
 // Why a run's workers are stopped: the first failure of the round.
 struct Failure {
   std::int64_t rank = 0;       // Of the worker, among all.
-  std::string node;            // What people call it.
+  std::string node = {};       // What people call it.
   std::int64_t exit_code = 0;  // Below zero: minus the signal that ended it.
-  std::string text;            // For people; says all of the above, too.
+  std::string text = {};       // For people; says all of the above, too.
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
 // The first worker of this node has failed. Said before the others are stopped.
 struct Failed {
   std::int64_t round = 0;
-  Failure failure;
+  Failure failure = {};
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
@@ -85,7 +85,7 @@ struct Done {
 
 // This node goes away and does not come back. `close`: the run is over, for everybody.
 struct Leave {
-  std::string why;
+  std::string why = {};
   bool close = false;
   friend bool operator==(const Leave&, const Leave&) = default;
 };
@@ -97,7 +97,7 @@ struct Ping {
 
 // Instead of Hello: how is the run (empty: how are all)? Answered by a Report.
 struct Look {
-  std::string run_id;
+  std::string run_id = {};
   friend bool operator==(const Look&, const Look&) = default;
 };
 
@@ -114,8 +114,8 @@ struct Welcome {
 
 // What is waited for, while it is waited for. When it changes, once a second at most.
 struct Progress {
-  std::string text;                        // "round 3: 5 of 6..8 nodes joined; missing: n7"
-  std::string brief;                       // "waiting for nodes: 5 of 6..8 here"
+  std::string text = {};                   // "round 3: 5 of 6..8 nodes joined; missing: n7"
+  std::string brief = {};                  // "waiting for nodes: 5 of 6..8 here"
   std::optional<Duration> last_call = {};  // How long it lasts yet.
   bool spare = false;                      // Waits without a limit.
   friend bool operator==(const Progress&, const Progress&) = default;
@@ -130,8 +130,8 @@ struct Sealed {
   // False: nodes without a session are in it, and ranks and the workers' store are found through
   // the round's keys, as they do; the two fields below mean nothing.
   bool by_session = true;
-  rendezvous::AssignedRanks ranks;
-  Bootstrap bootstrap;  // Of rank 0.
+  rendezvous::AssignedRanks ranks = {};
+  Bootstrap bootstrap = {};  // Of rank 0.
   friend bool operator==(const Sealed&, const Sealed&) = default;
 };
 
@@ -145,7 +145,7 @@ struct Stop {
   };
   std::int64_t round = 0;
   Why why = Why::Members;
-  std::string text;                     // One sentence for people, the same everywhere.
+  std::string text = {};                // One sentence for people, the same everywhere.
   std::optional<Failure> verdict = {};  // Of Failure and RunFailed.
   rendezvous::NodeId culprit = {};      // Whose worker it was.
   std::int64_t restart_count = 0;       // Of what comes next.
@@ -159,7 +159,7 @@ struct Over {
 
 // This session cannot be; the connection is closed behind it. `lasting`: trying again is useless.
 struct Refused {
-  std::string why;
+  std::string why = {};
   bool lasting = true;
   friend bool operator==(const Refused&, const Refused&) = default;
 };
@@ -171,7 +171,7 @@ struct Pong {
 
 // The answer to Look: JSON text.
 struct Report {
-  std::string json;
+  std::string json = {};
   friend bool operator==(const Report&, const Report&) = default;
 };
 
