@@ -1,5 +1,5 @@
 // What may grow in this room. A rendezvous state beyond one of these is refused; the limits of
-// store requests are in core/store/limits.h.
+// store requests are in core/store/limits.h, those of whole session frames in session.h.
 #pragma once
 
 #include <cstddef>
@@ -27,5 +27,10 @@ inline constexpr std::size_t kExtraBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kExtraDepth = 16;
 // The head of an HTTP request; a longer one is refused with 431. Browsers send about 1 KiB.
 inline constexpr std::size_t kHttpHeadBytes = 8192;
+// A text of a session, but for a report: a longer one is cut when it is written, and refused when
+// it is read.
+inline constexpr std::size_t kSessionTextBytes = 4096;
+// Of one node, as a session tells. Ten thousand such nodes still have a sum.
+inline constexpr std::int64_t kSessionWorkers = std::int64_t{1} << 31;
 
 }  // namespace regroup::wire
