@@ -95,6 +95,9 @@ Result<std::size_t> ClientSocket::receive(std::span<char> room, Instant deadline
   }
 }
 
+// Of a connection that the peer has reset already it fails, and there is nothing left to end.
+void ClientSocket::shut_down() { ::shutdown(fd_, SHUT_RDWR); }
+
 Address ClientSocket::local_address() const {
   Address address;
   address.size = sizeof address.storage;

@@ -26,6 +26,10 @@ class ClientSocket {
   // What there is, at least one byte. An end of the stream is an error.
   Result<std::size_t> receive(std::span<char> room, Instant deadline);
 
+  // From any thread: nothing more goes out, and a step that another thread waits in ends at once
+  // with an error, as do later ones. What came before may still be received first.
+  void shut_down();
+
   // Ours, as the peer's machine sees it if nobody translates addresses in between.
   Address local_address() const;
 

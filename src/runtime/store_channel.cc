@@ -10,6 +10,7 @@
 #include "io/clock.h"
 #include "runtime/backoff.h"
 #include "runtime/limits.h"
+#include "wire/session.h"
 
 namespace regroup::runtime {
 namespace {
@@ -159,6 +160,20 @@ Result<void> StoreChannel::wait(std::string_view action, std::string_view key,
   answer = receive(wire::ReplyShape::WaitEnded, 0, grace);
   if (!answer) return broken(action, key, answer.error());
   return {};
+}
+
+Result<std::optional<io::ClientSocket>> StoreChannel::into_session(Instant deadline) {
+  constexpr std::string_view kAction = "ask for a session";
+  const std::vector<std::string_view> keys{wire::kSessionKey};
+  auto reply = ask(kAction, {}, Check{keys}, deadline);
+  if (!reply) return tl::unexpected(reply.error());
+  if (!std::get<Ready>(*reply).all) return std::nullopt;
+  // Nobody has said anything in the session yet, so nothing may have been answered.
+  if (in_.size() > answered_)
+    return broken(kAction, {}, {ErrorKind::Protocol, "the server spoke before it was asked"});
+  broken_ = Error{ErrorKind::InvalidArgument,
+                  "the connection to " + address_.text() + " has become a session"};
+  return std::exchange(socket_, std::nullopt);
 }
 
 Result<void> StoreChannel::send(const Request& request, Instant deadline) {

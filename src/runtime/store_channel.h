@@ -57,6 +57,11 @@ class StoreChannel {
   Result<void> wait(std::string_view action, std::string_view key,
                     const core::store::Request& request, Instant deadline);
 
+  // Asks whether a coordinator is there (wire/session.h). If so: the socket, which is a session
+  // from the next byte on; every later step of this channel fails. None: there is only a store, and
+  // the channel stays good.
+  Result<std::optional<io::ClientSocket>> into_session(Instant deadline);
+
  private:
   // What the server understands, found out by greeting it.
   enum class Server {
