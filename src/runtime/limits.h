@@ -47,6 +47,9 @@ inline constexpr Duration kHealthPatience = 500ms;
 // However short the limit is, the loop has so long to show that it turns.
 inline constexpr Duration kHealthLeastPatience = 10ms;
 
+// A coordinator that does not take what a node says within so long is lost.
+inline constexpr Duration kSayLimit = 2s;
+
 // Room for descriptors that is made beforehand; more may be opened. Of a worker: its control
 // groups, its pipes and files, its end, its connections to a store of ours.
 inline constexpr std::size_t kDescriptors = 64;

@@ -1,0 +1,263 @@
+#include "runtime/session.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "base/byte_buffer.h"
+#include "io/clock.h"
+#include "runtime/backoff.h"
+#include "runtime/log.h"
+#include "runtime/pulse.h"
+#include "runtime/session_line.h"
+#include "wire/session.h"
+
+namespace regroup::runtime {
+namespace {
+
+using namespace core::coordinator;
+
+std::chrono::steady_clock::time_point until(Instant at) {
+  return std::chrono::steady_clock::time_point(at.since_start);
+}
+
+// What the session's thread waits for. Shared, because a connect() may outlive the session.
+struct Awaited {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ending = false;
+  bool connecting = false;
+  std::optional<io::ClientSocket> connected = {};
+  std::shared_ptr<SessionLine> line = {};  // Empty while it is lost.
+  std::uint64_t pings = 0;                 // Numbers given to pings; none comes twice.
+  std::uint64_t answered = 0;
+};
+
+class TheSession final : public Session {
+ public:
+  TheSession(io::ClientSocket first, SessionOptions options) : options_(std::move(options)) {
+    awaited_->line = std::make_shared<SessionLine>(std::move(first));
+  }
+
+  Result<void> start_thread() {
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      return fail(ErrorKind::Io, std::string("no thread for the session: ") + error.what());
+    }
+    return {};
+  }
+
+  ~TheSession() override {
+    {
+      const std::lock_guard lock(awaited_->mutex);
+      awaited_->ending = true;
+      if (awaited_->line) awaited_->line->shut_down();
+    }
+    awaited_->changed.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void say(const FromAgent& message) override {
+    if (const auto line = current()) line->say(message);
+  }
+
+  void flush(Duration limit) override {
+    const Instant deadline = io::deadline_after(limit);
+    const auto line = current();
+    if (!line) return;
+    // The coordinator reads in order: with the answer to the last it has heard all.
+    const std::uint64_t number = ping(*line);
+    std::unique_lock lock(awaited_->mutex);
+    awaited_->changed.wait_until(lock, until(deadline), [&] {
+      return awaited_->ending || awaited_->line != line || awaited_->answered >= number;
+    });
+  }
+
+ private:
+  void run() {
+    for (auto line = current(); line; line = reconnect()) {
+      line->introduce(options_.introduction());
+      const std::string why = serve(*line);
+      {
+        const std::lock_guard lock(awaited_->mutex);
+        awaited_->line.reset();
+      }
+      awaited_->changed.notify_all();
+      // Whoever is in say() holds it, too; it must be over now, and not when he is through.
+      line->shut_down();
+      line.reset();
+      if (refused_ || is_ending()) return;
+      if (options_.on_lost) options_.on_lost(why);
+    }
+  }
+
+  // Why the connection is lost.
+  std::string serve(SessionLine& line) {
+    Pulse pulse(options_.heartbeat_limit, io::now());
+    ByteBuffer in;
+    std::size_t at_least = 0;
+    for (;;) {
+      constexpr std::size_t kRoom = 16 * 1024;
+      // It reads what is there even when the time has passed.
+      auto got = line.receive(in.prepare(kRoom), pulse.next());
+      if (got) {
+        pulse.heard(io::now());
+        in.commit(*got);
+        if (in.size() >= at_least)
+          if (auto why = take_messages(in, at_least, pulse)) return *why;
+      } else if (got.error().kind != ErrorKind::Timeout) {
+        return got.error().message;
+      }
+      switch (pulse.look(io::now())) {
+        case Pulse::Due::Nothing:
+          break;
+        case Pulse::Due::Ping:
+          ping(line);
+          break;
+        case Pulse::Due::Lost:
+          return "the coordinator is silent";
+      }
+    }
+  }
+
+  // Hands on the whole frames. Why the connection cannot go on, if so.
+  std::optional<std::string> take_messages(ByteBuffer& in, std::size_t& at_least, Pulse& pulse) {
+    for (;;) {
+      auto parsed = wire::parse_frame_from_coordinator(in.view());
+      if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
+        at_least = more->at_least;
+        return std::nullopt;
+      }
+      if (const auto* wrong = std::get_if<wire::Malformed>(&parsed)) return complain(wrong->reason);
+      if (const auto* skipped = std::get_if<wire::SkippedFrame>(&parsed)) {
+        in.consume(skipped->size);
+        continue;
+      }
+      auto& whole = std::get<wire::WholeFrame<FromCoordinator>>(parsed);
+      in.consume(whole.size);
+      if (is_ending()) return "the session ends";
+      if (const auto* pong = std::get_if<Pong>(&whole.message)) {
+        heard_pong(pong->number);
+        continue;
+      }
+      std::optional<std::string> refused;
+      if (const auto* no = std::get_if<Refused>(&whole.message)) {
+        refused_ = no->lasting;
+        refused = "the coordinator refused: " + no->why;
+      } else {
+        // Only whoever is served comes back quickly the next time.
+        pauses_ = first_pauses();
+      }
+      if (const auto* welcome = std::get_if<Welcome>(&whole.message))
+        pulse.set_limit(welcome->heartbeat_limit);
+      options_.on_message(std::move(whole.message));
+      if (refused) return refused;
+    }
+  }
+
+  // A server that says the same nonsense on every connection is complained about once.
+  std::string complain(const std::string& reason) {
+    std::string why = "the coordinator said what cannot be understood: " + reason;
+    if (why != complaint_) log_warning("session: " + why + "; connecting again");
+    complaint_ = why;
+    return why;
+  }
+
+  // Empty: the session ends.
+  std::shared_ptr<SessionLine> reconnect() {
+    for (;;) {
+      if (!pause(pauses_.next())) return nullptr;
+      auto socket = try_to_connect();
+      const std::lock_guard lock(awaited_->mutex);
+      if (awaited_->ending) return nullptr;
+      if (!socket) continue;
+      // From here on what is said waits for the introduction; until here it was dropped, and the
+      // introduction that is asked for now knows of it.
+      return awaited_->line = std::make_shared<SessionLine>(std::move(*socket));
+    }
+  }
+
+  // Empty: it failed, or the session ends.
+  std::optional<io::ClientSocket> try_to_connect() {
+    std::unique_lock lock(awaited_->mutex);
+    awaited_->connecting = true;
+    try {
+      std::thread([awaited = awaited_, connect = options_.connect] {
+        auto made = connect();
+        {
+          const std::lock_guard own_lock(awaited->mutex);
+          awaited->connecting = false;
+          if (made && !awaited->ending) awaited->connected = std::move(*made);
+        }
+        awaited->changed.notify_all();
+      }).detach();
+    } catch (const std::system_error&) {
+      return std::nullopt;  // There may be room for a thread the next time.
+    }
+    awaited_->changed.wait(lock, [&] { return awaited_->ending || !awaited_->connecting; });
+    return std::exchange(awaited_->connected, std::nullopt);
+  }
+
+  // False: the session ends.
+  bool pause(Duration length) {
+    const Instant end = io::deadline_after(length);
+    std::unique_lock lock(awaited_->mutex);
+    return !awaited_->changed.wait_until(lock, until(end), [&] { return awaited_->ending; });
+  }
+
+  std::uint64_t ping(SessionLine& line) {
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(awaited_->mutex);
+      number = ++awaited_->pings;
+    }
+    line.say(Ping{number});
+    return number;
+  }
+
+  void heard_pong(std::uint64_t number) {
+    {
+      const std::lock_guard lock(awaited_->mutex);
+      if (number > awaited_->pings || number <= awaited_->answered) return;
+      awaited_->answered = number;
+    }
+    awaited_->changed.notify_all();
+  }
+
+  std::shared_ptr<SessionLine> current() const {
+    const std::lock_guard lock(awaited_->mutex);
+    return awaited_->line;
+  }
+
+  bool is_ending() const {
+    const std::lock_guard lock(awaited_->mutex);
+    return awaited_->ending;
+  }
+
+  static Backoff first_pauses() { return {20ms, 1s}; }
+
+  const SessionOptions options_;
+  const std::shared_ptr<Awaited> awaited_ = std::make_shared<Awaited>();
+  std::thread thread_;
+
+  // The session's thread only.
+  bool refused_ = false;  // For good.
+  std::string complaint_;
+  Backoff pauses_ = first_pauses();
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::start(io::ClientSocket first, SessionOptions options) {
+  auto session = std::make_unique<TheSession>(std::move(first), std::move(options));
+  if (auto started = session->start_thread(); !started) return tl::unexpected(started.error());
+  return session;
+}
+
+}  // namespace regroup::runtime

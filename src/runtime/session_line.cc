@@ -1,0 +1,45 @@
+#include "runtime/session_line.h"
+
+#include "io/clock.h"
+#include "runtime/limits.h"
+#include "wire/session.h"
+
+namespace regroup::runtime {
+
+using core::coordinator::FromAgent;
+
+void SessionLine::say(const FromAgent& message) {
+  const std::lock_guard lock(mutex_);
+  wire::append_frame(out_, message);
+  if (introduced_) send();
+}
+
+void SessionLine::introduce(const std::vector<FromAgent>& introduction) {
+  const std::lock_guard lock(mutex_);
+  const ByteBuffer meanwhile = std::exchange(out_, {});
+  for (const FromAgent& message : introduction) wire::append_frame(out_, message);
+  out_.append(meanwhile.view());
+  introduced_ = true;
+  send();
+}
+
+Result<std::size_t> SessionLine::receive(std::span<char> room, Instant deadline) {
+  auto got = socket_.receive(room, deadline);
+  if (got || got.error().kind == ErrorKind::Timeout) return got;
+  // What ended it may have been our own writing.
+  const std::lock_guard lock(mutex_);
+  if (unsent_.empty()) return got;
+  return fail(ErrorKind::Connection, unsent_);
+}
+
+void SessionLine::send() {
+  if (unsent_.empty())
+    if (auto sent = socket_.send(out_.view(), io::deadline_after(kSayLimit)); !sent) {
+      unsent_ = "the coordinator does not take what is said: " + sent.error().message;
+      // Whoever reads finds out, behind what has come already: it may say why.
+      socket_.shut_down();
+    }
+  out_.clear();
+}
+
+}  // namespace regroup::runtime

@@ -1,0 +1,45 @@
+// One connection of a session, for as long as it lasts: the session's thread reads, anybody writes.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/byte_buffer.h"
+#include "core/coordinator/messages.h"
+#include "io/client_socket.h"
+#include "regroup/result.h"
+
+namespace regroup::runtime {
+
+class SessionLine {
+ public:
+  explicit SessionLine(io::ClientSocket socket) : socket_(std::move(socket)) {}
+
+  // Until the introduction is sent, what is said waits for it. Later it waits for the peer, two
+  // seconds at most; then the line is shut down, and receive() tells why.
+  void say(const core::coordinator::FromAgent& message);
+
+  // Once, in one write with what was said before it, which goes behind it.
+  void introduce(const std::vector<core::coordinator::FromAgent>& introduction);
+
+  // The session's thread only.
+  Result<std::size_t> receive(std::span<char> room, Instant deadline);
+
+  // Ends what anybody waits for here. What has come may still be received.
+  void shut_down() { socket_.shut_down(); }
+
+ private:
+  void send();
+
+  io::ClientSocket socket_;
+  std::mutex mutex_;  // Guards what follows, and who writes.
+  bool introduced_ = false;
+  std::string unsent_;  // Why nothing can be said any more.
+  ByteBuffer out_;
+};
+
+}  // namespace regroup::runtime
