@@ -135,6 +135,8 @@ void Loop::stop() { impl_->context.stop(); }
 
 void Loop::post(std::function<void()> task) { asio::post(impl_->context, std::move(task)); }
 
+void Loop::read_what_is_ready() { impl_->sockets.dispatch_all(); }
+
 Result<void> Loop::on_signal(int number, std::function<void(const SignalEvent&)> handler) {
   impl_->handlers[number] = std::move(handler);
   sigset_t set;

@@ -47,6 +47,11 @@ class Loop {
   void stop();
   void post(std::function<void()> task);
 
+  // Whoever has sent something hears it now. For a timer's task that judges who has been silent:
+  // after a slow turn of ours its moment may come before what lies in the sockets has been read.
+  // Not from inside a call of a connection.
+  void read_what_is_ready();
+
   // The signal no longer interrupts anything; it becomes an event. Threads that exist already must
   // have it blocked, so call this before starting any.
   Result<void> on_signal(int number, std::function<void(const SignalEvent&)> handler);

@@ -36,8 +36,19 @@ bool ReadySet::dispatch() {
   for (int i = 0; i < batch_size_; ++i)
     if (auto* watcher = static_cast<Watcher*>(batch_[i].data.ptr)) watcher->ready(batch_[i].events);
   const bool somebody = batch_size_ > 0;
+  more_ = batch_size_ == static_cast<int>(batch_.size());
   batch_size_ = 0;
   return somebody;
+}
+
+void ReadySet::dispatch_all() {
+  // The kernel puts who was told, and is ready again, behind all the others. So whoever is ready
+  // now comes before a busy one has its second turn; those who are always busy must not hold us.
+  constexpr int kMostBatches = 1024;
+  for (int batches = 0; batches < kMostBatches; ++batches) {
+    dispatch();
+    if (!more_) return;
+  }
 }
 
 }  // namespace regroup::io

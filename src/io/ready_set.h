@@ -31,8 +31,11 @@ class ReadySet {
   void change(int fd, std::uint32_t events, Watcher& watcher);
   void remove(int fd, Watcher& watcher);
 
-  // Calls everybody who is ready now. False if nobody is.
+  // Calls those who are ready now, a batch of them at most. False if nobody is.
   bool dispatch();
+
+  // Calls everybody who is ready now, once at least; not from inside a watcher's call.
+  void dispatch_all();
 
   int descriptor() const { return epoll_; }  // Readable when somebody is ready.
 
@@ -41,6 +44,7 @@ class ReadySet {
   // Of the dispatch that is under way: a watcher that is removed must not be called any more.
   std::array<epoll_event, 256> batch_;
   int batch_size_ = 0;
+  bool more_ = false;  // The last batch was full.
 };
 
 }  // namespace regroup::io

@@ -1,11 +1,13 @@
 // Hosts the coordinators of all runs that meet at one port (core/coordinator), on the loop of the
 // store host whose connections become their sessions.
+//
+// Sessions are strangers until they have said what run they belong to, and whoever breaks the rules
+// of the protocol is closed, counted and logged; it harms nobody else. Who was silent is judged
+// only after everything that lies in the sockets has been read.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "core/coordinator/coordinator.h"
@@ -21,17 +23,20 @@ struct CoordinatorCounters {
   std::uint64_t messages_out = 0;
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
-  std::uint64_t refused = 0;  // Sessions closed for what they said, or before they said anything.
+  std::uint64_t refused = 0;  // Sessions closed for what they said, did not say, or did not read.
 };
 
 class CoordinatorHost : public SessionService {
  public:
-  // `store`: to set keys for those who have no session; it runs on the same loop.
-  using SetKey = std::function<void(const std::string& key, const std::string& value)>;
-  static std::unique_ptr<CoordinatorHost> make(io::Loop& loop, SetKey set_key);
+  // The loop and the keys must outlive it.
+  static std::unique_ptr<CoordinatorHost> make(io::Loop& loop, KeyAccess& keys,
+                                               const SessionLimits& limits = {});
 
   virtual CoordinatorCounters counters() const = 0;
   virtual std::vector<core::coordinator::RunStatus> status() const = 0;
+
+  // Forgets every run and session; whoever owns the connections closes them.
+  virtual void clear() = 0;
 };
 
 }  // namespace regroup::runtime

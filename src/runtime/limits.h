@@ -13,6 +13,19 @@ inline constexpr std::size_t kUnreadAnswers = 1024 * 1024;
 // Clients of one store at one time. One more is accepted and closed at once, which it sees as a
 // lost connection.
 inline constexpr std::size_t kClients = 100'000;
+// Sessions and runs at one port. One more is refused, and told so.
+inline constexpr std::size_t kSessions = 50'000;
+inline constexpr std::size_t kRuns = 10'000;
+// A session that has not said in so long who it is, is closed.
+inline constexpr Duration kHelloLimit = 10s;
+// Messages of one session in one second; beyond it, it is closed. A look at all runs costs as much
+// as so many others.
+inline constexpr int kMessagesInASecond = 1000;
+inline constexpr int kLookCosts = 100;
+// A session that leaves so many bytes unread is closed: what it was told must not pile up with us.
+inline constexpr std::size_t kUnreadBySession = 1024 * 1024;
+// Whoever was told why its session ends has so long to read it.
+inline constexpr Duration kSessionGoodbyeLimit = 5s;
 // A server that announces a longer answer is not believed: the connection is given up.
 inline constexpr std::size_t kLargestAnswer = std::size_t{4} << 30;
 // A late joiner of a torchrun run looks for the workers' store among the keys of so many earlier

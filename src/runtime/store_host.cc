@@ -3,10 +3,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "io/clock.h"
 #include "io/connection.h"
+#include "runtime/complaints.h"
+#include "runtime/coordinator_host.h"
 #include "runtime/limits.h"
-#include "runtime/log.h"
+#include "wire/session.h"
 #include "wire/store_protocol.h"
 
 namespace regroup::runtime {
@@ -14,41 +15,22 @@ namespace {
 
 using namespace core::store;
 
-// Neither a port scanner nor a trouble that lasts may fill the log: so many lines in so long, none
-// twice in a row, and a count of the rest.
-class Complaints {
- public:
-  void add(const std::string& line) {
-    const Instant now = io::now();
-    if (now - since_ > 10s) {
-      if (suppressed_ > 0)
-        log_warning("store: " + std::to_string(suppressed_) + " more of the kind");
-      since_ = now;
-      lines_ = suppressed_ = 0;
-      last_.clear();
-    }
-    if (lines_ == 10 || line == last_) {
-      ++suppressed_;
-      return;
-    }
-    ++lines_;
-    last_ = line;
-    log_warning("store: " + line);
-  }
+// Who sets keys for the coordinator's sake; no client has this id.
+constexpr ClientId kNobody{0};
 
- private:
-  Instant since_{};
-  int lines_ = 0;
-  int suppressed_ = 0;
-  std::string last_;
-};
+bool asks_for_a_session(const Request& request) {
+  const auto* check = std::get_if<Check>(&request);
+  return check != nullptr && check->keys.size() == 1 && check->keys.front() == wire::kSessionKey;
+}
 
-class Host final : public StoreHost {
+class Host final : public StoreHost, private KeyAccess {
  public:
-  Host(const StoreHostOptions& options, std::unique_ptr<io::Listener> listener)
+  Host(io::Loop& loop, const StoreHostOptions& options, std::unique_ptr<io::Listener> listener)
       : options_(options),
         keyspace_(options.limits),
         parser_(options.limits),
+        coordinator_(options.coordinator ? CoordinatorHost::make(loop, *this, options.sessions)
+                                         : nullptr),
         listener_(std::move(listener)) {
     listener_->start([this](std::shared_ptr<io::Connection> c) { welcome(std::move(c)); },
                      [this](const std::string& trouble) { complaints_.add(trouble); });
@@ -61,7 +43,10 @@ class Host final : public StoreHost {
   std::uint16_t port() const override { return listener_->port(); }
   std::vector<std::string> addresses() const override { return listener_->addresses(); }
 
+  CoordinatorHost* coordinator() override { return coordinator_.get(); }
+
   void clear() override {
+    if (coordinator_ != nullptr) coordinator_->clear();
     for (const auto& [id, client] : clients_) client->connection->close();
     clients_.clear();
     gone_.clear();
@@ -80,13 +65,14 @@ class Host final : public StoreHost {
   }
 
  private:
-  enum class Step { Next, NeedMore, Close };
+  enum class Step { Next, NeedMore, Session, Close };
 
   struct Client final : io::ConnectionOwner {
     Client(Host& h, ClientId i, std::shared_ptr<io::Connection> c)
         : host(h), id(i), connection(std::move(c)) {}
     void bytes_came() override { host.serve(*this); }
     void output_drained() override {
+      if (session != nullptr) return;
       connection->resume_reading();
       host.serve(*this);  // Whole requests may have been left in the buffer.
     }
@@ -96,9 +82,10 @@ class Host final : public StoreHost {
     ClientId id;
     std::shared_ptr<io::Connection> connection;
     bool greeted = false;
-    bool answered = false;    // Has something to flush, and stands in Host::answered_.
-    wire::Progress progress;  // Of the message at the front of its input.
-    std::size_t seen = 0;     // Bytes of its input that have been counted.
+    bool answered = false;                 // Has something to flush, and stands in Host::answered_.
+    wire::Progress progress;               // Of the message at the front of its input.
+    std::size_t seen = 0;                  // Bytes of its input that have been counted.
+    std::unique_ptr<SessionPeer> session;  // From then on it is no client of the keyspace.
   };
 
   void welcome(std::shared_ptr<io::Connection> connection) {
@@ -122,6 +109,7 @@ class Host final : public StoreHost {
   // Whole requests, one after the other, then one write for everybody who got an answer.
   void serve(Client& client) {
     gone_.clear();
+    if (client.session != nullptr) return client.session->bytes_came();
     auto& input = client.connection->input();
     counters_.bytes_in += input.size() - client.seen;
     Step step = Step::Next;
@@ -135,6 +123,14 @@ class Host final : public StoreHost {
     }
     client.seen = input.size();
     if (step == Step::Close) drop(client);
+    if (step == Step::Session) begin_session(client);
+  }
+
+  void begin_session(Client& client) {
+    keyspace_.forget(client.id);
+    client.session = coordinator_->open(client.connection, [this, &client] { drop(client); });
+    // What came behind the question is the session's.
+    if (!client.connection->input().empty()) client.session->bytes_came();
   }
 
   // As many as there are, or as its answers leave room for.
@@ -173,11 +169,21 @@ class Host final : public StoreHost {
     const auto* whole = std::get_if<wire::Whole<Request>>(&parsed);
     if (whole == nullptr) return wait_or_close(client, parsed);
     ++counters_.requests[whole->message.index()];
+    bool is_about_a_run = false;
+    if (coordinator_ != nullptr) {
+      if (asks_for_a_session(whole->message)) {
+        client.connection->input().consume(whole->size);
+        answer(client, {client.id, Ready{true}});
+        return Step::Session;
+      }
+      is_about_a_run = coordinator_->before(whole->message);
+    }
     effects_.clear();
     const auto done = keyspace_.apply(client.id, whole->message, effects_);
     // Encoded before the input is consumed: answers may point into it.
     for (const Effect& effect : effects_) answer(client, effect);
     client.connection->input().consume(whole->size);
+    if (is_about_a_run) coordinator_->after();
     if (done) return Step::Next;
     ++counters_.refused;
     complaints_.add("closed " + client.connection->peer() + ": " + done.error().message);
@@ -194,19 +200,39 @@ class Host final : public StoreHost {
   }
 
   void answer(Client& asking, const Effect& effect) {
-    Client* client = &asking;
-    if (effect.client != asking.id) {
-      const auto found = clients_.find(effect.client);
-      if (found == clients_.end()) return;
-      client = found->second.get();
-    }
-    auto& output = client->connection->output();
+    if (effect.client == asking.id)
+      tell(asking, effect.reply);
+    else
+      answer(effect);
+  }
+
+  void answer(const Effect& effect) {
+    const auto found = clients_.find(effect.client);
+    if (found != clients_.end()) tell(*found->second, effect.reply);
+  }
+
+  void tell(Client& client, const Reply& reply) {
+    auto& output = client.connection->output();
     const std::size_t before = output.size();
-    wire::append_reply(output, effect.reply);
+    wire::append_reply(output, reply);
     counters_.bytes_out += output.size() - before;
-    if (client->answered) return;
-    client->answered = true;
-    answered_.push_back(client);
+    if (client.answered) return;
+    client.answered = true;
+    answered_.push_back(&client);
+  }
+
+  std::string_view get(std::string_view key) override {
+    Effects effects;
+    (void)keyspace_.apply(kNobody, Get{key}, effects);
+    return effects.empty() ? std::string_view{} : std::get<Value>(effects.front().reply).bytes;
+  }
+
+  void set(std::string_view key, std::string_view value) override {
+    Effects effects;
+    if (auto done = keyspace_.apply(kNobody, Set{key, value}, effects); !done)
+      complaints_.add("cannot show the state of a run: " + done.error().message);
+    for (const Effect& effect : effects) answer(effect);
+    flush_answers();
   }
 
   void drop(Client& client) {
@@ -216,6 +242,7 @@ class Host final : public StoreHost {
     const auto found = clients_.find(client.id);
     gone_.push_back(std::move(found->second));
     clients_.erase(found);
+    if (client.session != nullptr) client.session->closed();
   }
 
   StoreHostOptions options_;
@@ -227,7 +254,8 @@ class Host final : public StoreHost {
   Effects effects_;
   std::uint64_t next_client_ = 1;
   StoreCounters counters_;
-  Complaints complaints_;
+  Complaints complaints_{"store"};
+  std::unique_ptr<CoordinatorHost> coordinator_;
   std::unique_ptr<io::Listener> listener_;
 };
 
@@ -237,7 +265,7 @@ Result<std::unique_ptr<StoreHost>> StoreHost::open(io::Loop& loop,
                                                    const StoreHostOptions& options) {
   auto listener = io::Listener::open(loop, options.host, options.port);
   if (!listener) return tl::unexpected(listener.error());
-  return std::make_unique<Host>(options, std::move(*listener));
+  return std::make_unique<Host>(loop, options, std::move(*listener));
 }
 
 std::string describe(const StoreCounters& c) {

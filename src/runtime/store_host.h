@@ -18,8 +18,11 @@
 #include "io/loop.h"
 #include "regroup/result.h"
 #include "runtime/limits.h"
+#include "runtime/session_service.h"
 
 namespace regroup::runtime {
+
+class CoordinatorHost;
 
 // How long a store's loop looks for the next request before it sleeps.
 inline constexpr Duration kStoreLinger = 50us;
@@ -29,6 +32,8 @@ struct StoreHostOptions {
   std::uint16_t port = 0;
   core::store::Limits limits = {};
   std::size_t clients = kClients;
+  bool coordinator = false;  // Agents of regroup may hold sessions here: see docs/protocol.md.
+  SessionLimits sessions = {};
 };
 
 struct StoreCounters {
@@ -56,6 +61,7 @@ class StoreHost {
   virtual std::uint16_t port() const = 0;
   virtual std::vector<std::string> addresses() const = 0;
   virtual StoreCounters counters() const = 0;
+  virtual CoordinatorHost* coordinator() = 0;  // Null without the option.
 
   // Forgets every key and closes every connection; not from inside a call of a connection. Whoever
   // was still in the kernel's queue is a client of the new store.

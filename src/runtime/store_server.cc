@@ -22,7 +22,8 @@ class ThreadedServer final : public StoreServer {
     auto loop = io::Loop::open({.linger = runtime::kStoreLinger});
     if (!loop) return tl::unexpected(loop.error());
     loop_ = std::move(*loop);
-    auto host = runtime::StoreHost::open(*loop_, {.host = options.host, .port = options.port});
+    auto host = runtime::StoreHost::open(
+        *loop_, {.host = options.host, .port = options.port, .coordinator = options.coordinator});
     if (!host) return tl::unexpected(host.error());
     host_ = std::move(*host);
     try {

@@ -1,0 +1,70 @@
+#include "runtime/run_table.h"
+
+#include <algorithm>
+
+namespace regroup::runtime {
+
+using core::coordinator::Now;
+
+Run* RunTable::find(std::string_view id) const {
+  const auto found = runs_.find(id);
+  return found == runs_.end() ? nullptr : found->second.get();
+}
+
+Run* RunTable::make(const core::coordinator::Hello& hello, ShownState shown,
+                    std::optional<core::rendezvous::State> present, KeyAccess& keys, Now now) {
+  if (runs_.size() >= most_ && !forget_one_that_is_over(keys, now)) return nullptr;
+  auto run = std::make_unique<Run>(hello, std::move(shown), std::move(present), now);
+  return runs_.emplace(hello.run_id, std::move(run)).first->second.get();
+}
+
+// What remains of it is the state under its key, so that whoever comes late finds it closed.
+bool RunTable::forget_one_that_is_over(KeyAccess& keys, Now now) {
+  const auto found = std::find_if(runs_.begin(), runs_.end(), [](const auto& one) {
+    return one.second->coordinator.is_over() && one.second->sessions == 0;
+  });
+  if (found == runs_.end()) return false;
+  Run& run = *found->second;
+  run.shown.show(keys, run.coordinator.state_for_others(now));
+  if (run.due) due_.erase({*run.due, &run});
+  runs_.erase(found);
+  return true;
+}
+
+void RunTable::reschedule(Run& run) {
+  const auto due = run.coordinator.next_deadline();
+  if (due == run.due) return;
+  if (run.due) due_.erase({*run.due, &run});
+  run.due = due;
+  if (run.due) due_.insert({*run.due, &run});
+}
+
+std::optional<Instant> RunTable::next_due() const {
+  if (due_.empty()) return std::nullopt;
+  return due_.begin()->first;
+}
+
+std::vector<Run*> RunTable::due(Instant now) const {
+  std::vector<Run*> runs;
+  for (const auto& [at, run] : due_) {
+    if (at > now) break;
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+std::vector<core::coordinator::RunStatus> RunTable::status(Now now) const {
+  std::vector<core::coordinator::RunStatus> all;
+  all.reserve(runs_.size());
+  for (const auto& [id, run] : runs_) all.push_back(run->coordinator.status(now));
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.run_id < b.run_id; });
+  return all;
+}
+
+void RunTable::clear() {
+  due_.clear();
+  runs_.clear();
+}
+
+}  // namespace regroup::runtime

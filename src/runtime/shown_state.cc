@@ -1,0 +1,53 @@
+#include "runtime/shown_state.h"
+
+#include <utility>
+
+#include "wire/base64.h"
+#include "wire/rendezvous_keys.h"
+#include "wire/rendezvous_state.h"
+
+namespace regroup::runtime {
+
+using core::rendezvous::State;
+
+ShownState::ShownState(const std::string& run_id) : key_("/" + wire::state_key(run_id)) {}
+
+Result<std::optional<State>> ShownState::find(KeyAccess& keys) {
+  const std::string_view text = keys.get(key_);
+  if (text.empty()) return std::nullopt;
+  onlookers_ = true;
+  if (text == wire::kNoState) return std::nullopt;
+  auto state = read(text);
+  if (!state) return tl::unexpected(state.error());
+  return std::move(*state);
+}
+
+void ShownState::show(KeyAccess& keys, const State& state) {
+  onlookers_ = true;
+  if (state_ != state) {
+    text_ = wire::encode_base64(wire::encode_state(state));
+    state_ = state;
+  }
+  if (keys.get(key_) != text_) keys.set(key_, text_);
+}
+
+Result<std::optional<State>> ShownState::take_change(KeyAccess& keys) {
+  const std::string_view text = keys.get(key_);
+  if (text.empty() || text == text_) return std::nullopt;
+  auto state = read(text);
+  if (!state) return tl::unexpected(state.error());
+  return std::move(*state);
+}
+
+// The text stays: whoever wrote it holds it as his token, and it is as good as ours.
+Result<State> ShownState::read(std::string_view text) {
+  auto bytes = wire::decode_base64(text);
+  if (!bytes) return tl::unexpected(bytes.error());
+  auto state = wire::decode_state(*bytes);
+  if (!state) return state;
+  text_ = text;
+  state_ = *state;
+  return state;
+}
+
+}  // namespace regroup::runtime
