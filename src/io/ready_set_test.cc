@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <functional>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace regroup::io {
 namespace {
@@ -56,6 +58,25 @@ TEST(ReadySet, NeverCallsWhoWasRemovedInTheSameTurn) {
   other.then = [&] { set.remove(one.fd(), one); };
   EXPECT_TRUE(set.dispatch());
   EXPECT_EQ(one.called + other.called, 1);
+}
+
+TEST(ReadySet, CallsEverybodyWhoIsReadyHoweverManyTheyAre) {
+  ReadySet set;
+  std::vector<std::unique_ptr<Ready>> all;
+  for (int i = 0; i < 400; ++i) {
+    Ready& one = *all.emplace_back(std::make_unique<Ready>());
+    ASSERT_TRUE(set.add(one.fd(), EPOLLIN, one));
+    if (i == 0) continue;  // One that always has more.
+    one.then = [&one] {
+      char byte = 0;
+      EXPECT_EQ(::read(one.fd(), &byte, 1), 1);
+    };
+  }
+  set.dispatch_all();
+  EXPECT_GE(all[0]->called, 1);
+  for (std::size_t i = 1; i < all.size(); ++i) EXPECT_EQ(all[i]->called, 1) << i;
+  set.dispatch_all();  // Ends, also with one that is busy.
+  EXPECT_EQ(all[1]->called, 1);
 }
 
 }  // namespace
