@@ -79,19 +79,21 @@ struct AgentOptions {
 // Something happened. Which fields mean something depends on the kind.
 struct AgentEvent {
   enum class Kind {
-    Waiting,         // For others, or for a stop to be done: `text`.
-    Progress,        // The same, always up to date, for a live line: `text`, `took`, `left`.
-    Joined,          // A round: its number, ranks, how long it took.
-    Started,         // The workers run: how long that took.
-    Failed,          // One of our workers, first: `failure`; which restart follows, of how many.
-    MembersChanged,  // The workers are stopped to join the next round: `text` says why.
-    RunFailed,       // Another node says so: `text`.
-    Signalled,       // `text` names it and its sender.
-    Noted,           // For who wants to know more: `text`.
-    CheckedIn,       // Every node's end is known, or is not waited for any longer: `text`.
-    Ended,           // Our part is over: `result`.
-    Record,          // One of torchrun's events, for whoever keeps them: `record`.
-    Metric,          // One of torchrun's metrics, or of ours: `metric`.
+    Waiting,          // For others, or for a stop to be done: `text`.
+    Progress,         // The same, always up to date, for a live line: `text`, `took`, `left`.
+    Joined,           // A round: its number, ranks, how long it took.
+    Started,          // The workers run: how long that took.
+    Failed,           // One of our workers, first: `failure`; which restart follows, of how many.
+    FailedElsewhere,  // A worker of another node, first: `text`; which restart follows, of how
+                      // many.
+    MembersChanged,   // The workers are stopped to join the next round: `text` says why.
+    RunFailed,        // Another node says so: `text`.
+    Signalled,        // `text` names it and its sender.
+    Noted,            // For who wants to know more: `text`.
+    CheckedIn,        // Every node's end is known, or is not waited for any longer: `text`.
+    Ended,            // Our part is over: `result`.
+    Record,           // One of torchrun's events, for whoever keeps them: `record`.
+    Metric,           // One of torchrun's metrics, or of ours: `metric`.
   };
   Kind kind;
   std::string text = {};

@@ -36,6 +36,13 @@ struct RendezvousWait {
   std::optional<Duration> left = {};  // Until it is given up, or its time is over.
 };
 
+// What an agent brings along to the coordinator of its run.
+struct AgentPart {
+  std::string role = "default";
+  std::int64_t workers = 1;
+  std::int64_t max_restarts = 0;  // Of the whole run.
+};
+
 struct RendezvousParameters {
   std::string backend = "c10d";  // A registered name: "c10d", "static", or one of your own.
   std::string endpoint = {};     // HOST[:PORT]; a path for the c10d backend with store_type=file.
@@ -48,6 +55,10 @@ struct RendezvousParameters {
   std::map<std::string, std::string> config =
       {};                                        // Of --rdzv-conf; docs/rendezvous.md has the keys.
   std::vector<std::string> expected_nodes = {};  // Names; who is missing is said while waiting.
+
+  // With it the c10d backend offers a session to the coordinator that regroup serves beside its
+  // store (docs/rendezvous.md). Without it, or if the store is PyTorch's, the nodes share a state.
+  std::optional<AgentPart> agent = {};
 
   // One line about what is waited for: when it changes, and every ten seconds. Empty: logged.
   std::function<void(const std::string&)> on_status = {};
@@ -76,6 +87,14 @@ struct BootstrapStore {
   friend bool operator==(const BootstrapStore&, const BootstrapStore&) = default;
 };
 
+// Where this node's workers begin. Worker i of the node has the base plus i.
+struct WorkerRanks {
+  std::int64_t base_global_rank = 0;
+  std::int64_t global_world_size = 0;
+  std::int64_t base_role_rank = 0;
+  std::int64_t role_world_size = 0;
+};
+
 struct RendezvousInfo {
   // Shared by the members of the round. Its keys are the round's own, except with the static
   // backend, which knows no rounds.
@@ -85,6 +104,10 @@ struct RendezvousInfo {
   std::int64_t world_size = 1;
   BootstrapStore bootstrap;
   std::vector<std::string> nodes;  // Names, in the order of ranks; empty where nobody knows them.
+  // From a coordinator. Empty: the members exchange their ranks in the store, and count restarts
+  // each by itself.
+  std::optional<WorkerRanks> ranks = {};
+  std::optional<std::int64_t> restart_count = {};
 };
 
 // What has become of the round that this node joined last.
@@ -95,6 +118,47 @@ struct RendezvousStatus {
   std::int64_t waiting = 0;  // Nodes that want to come in.
   std::int64_t spares = 0;   // Nodes that wait beyond the maximum.
   bool must_rejoin() const { return !member || !whole || waiting > 0; }
+};
+
+// The first of a node's workers that failed.
+struct WorkerFailure {
+  std::int64_t rank = 0;       // Among all.
+  std::int64_t exit_code = 0;  // Below zero: minus the signal.
+  std::string text;            // For people, on every node.
+};
+
+// What a coordinator adds to a rendezvous: it tells every node of a failure and of a lost node at
+// once, names one cause, and counts the restarts of the run. All calls from any thread; none blocks
+// but wait().
+class Coordination {
+ public:
+  struct Order {
+    enum class Kind {
+      None,       // The round runs.
+      Rejoin,     // Stop the workers, next_rendezvous(): `text` says why.
+      RunFailed,  // A worker failed, and no restart is left.
+      Closed,     // Somebody has ended the run.
+      Over,       // All nodes are done: the run has succeeded.
+    };
+    Kind kind = Kind::None;
+    std::string text = {};
+    bool is_failure = false;  // A worker failed, somewhere;
+    bool is_ours = false;     // on this node.
+    std::int64_t restart_count = 0;
+  };
+
+  virtual void failed(const WorkerFailure& failure) = 0;
+  virtual void done() = 0;  // All workers of this node have succeeded.
+
+  virtual Order order() const = 0;
+  // Until there is an order, `limit` has passed, or wake() was called.
+  virtual Order wait(Duration limit) = 0;
+  virtual void wake() = 0;
+  // Why the coordinator cannot be reached just now; empty: it can. Workers may run on.
+  virtual std::string trouble() const = 0;
+
+ protected:
+  ~Coordination() = default;
 };
 
 // May be used by several threads; a call waits for the one before it. Errors: Closed, Timeout,
@@ -128,6 +192,9 @@ class RendezvousHandler {
   // Takes this node off every list, so that the others need not wait for its silence. The run goes
   // on.
   virtual Result<void> leave() = 0;
+
+  // Null where there is no coordinator.
+  virtual Coordination* coordination() { return nullptr; }
 
   // True if the agents' store also serves the workers (their TORCHELASTIC_USE_AGENT_STORE).
   virtual bool use_agent_store() const = 0;

@@ -147,6 +147,9 @@ class StoreServer {
   // Forgets every key and closes every connection, so that whoever waited sees it end; then goes on
   // listening on the same port. When it returns, it is done. From any thread.
   virtual void clear() = 0;
+
+  // How many agents have a session here. From any thread.
+  virtual std::size_t sessions() = 0;
 };
 
 }  // namespace regroup

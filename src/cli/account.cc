@@ -126,6 +126,10 @@ std::string account_of(const AgentEvent& event, Level level, const std::string& 
       return ours(what + "; restart " + std::to_string(event.restart) + " of " +
                   std::to_string(event.max_restarts));
     }
+    case Kind::FailedElsewhere:
+      if (!calm) return "";
+      return ours(first_line(event.text) + "; restart " + std::to_string(event.restart) + " of " +
+                  std::to_string(event.max_restarts));
     case Kind::MembersChanged:
       return calm ? ours(event.text + ": joining the next round") : "";
     case Kind::RunFailed:

@@ -199,6 +199,12 @@ std::string json_account_of(const AgentEvent& event, View::Level level, std::int
           .raw("failure", failure_json(*event.failure))
           .text();
     }
+    case Kind::FailedElsewhere: {
+      if (!calm) return "";
+      auto object = begin("warning", "failed_elsewhere", event.text);
+      add_place(object, event);
+      return object.add("restart", event.restart).add("max_restarts", event.max_restarts).text();
+    }
     case Kind::MembersChanged: {
       if (!calm) return "";
       auto object = begin("info", "members_changed", event.text);

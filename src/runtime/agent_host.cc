@@ -80,6 +80,11 @@ HealthFailure health_of(const ProcessFailure& failure) {
           .time_micros = failure.time_micros};
 }
 
+std::string text_of(const ProcessFailure& failure) {
+  return "rank " + std::to_string(failure.global_rank) + " on " + failure.host +
+         " failed: " + failure.message;
+}
+
 std::string names_of(const std::vector<int>& signals) {
   std::string names;
   for (const int number : signals) names += (names.empty() ? "" : ",") + io::signal_name(number);
@@ -96,13 +101,15 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
                 .stop_signal = options_.workers.stop_signal,
                 .grace = options_.workers.grace}),
       records_(options_, [this](AgentEvent event) { tell(std::move(event)); }),
-      meeting_(loop, reporting(options_.rendezvous), options_.spec.role,
-               options_.spec.local_world_size),
+      meeting_(loop, reporting(options_.rendezvous)),
       begun_(io::now()),
       begun_micros_(io::utc_micros()) {}
 
 // Whatever is said comes from the meeting's thread.
 RendezvousParameters AgentHost::reporting(RendezvousParameters parameters) {
+  parameters.agent = AgentPart{.role = options_.spec.role,
+                               .workers = options_.spec.local_world_size,
+                               .max_restarts = options_.spec.max_restarts};
   if (!parameters.on_status)
     parameters.on_status = [this](const std::string& line) {
       loop_.post([this, line] {
@@ -141,19 +148,20 @@ void AgentHost::on_child() {
 
 void AgentHost::play(const Effects& effects) {
   for (const Effect& effect : effects)
-    std::visit(Cases{[this](const Join&) { join(); },
-                     [this](const Start& order) { start(order.restart_count); },
-                     [this](const Stop& order) { stop_group(order.signal, order.grace); },
-                     [this](const Kill&) { group_->kill(); },
-                     [this](const GiveUpJoin&) { meeting_.give_up_join(); },
-                     [this](const CheckIn& order) { check_in(order.succeeded); },
-                     [this](const GiveUpCheckIn&) { meeting_.give_up_check_in(); },
-                     [this](const Leave& order) {
-                       records_.ended(machine_.ending(), result_);
-                       meeting_.leave(order.close, [this] { play(machine_.on_left()); });
-                     },
-                     [this](const Finish& end) { finish(end.ending); }},
-               effect);
+    std::visit(
+        Cases{[this](const Join&) { join(); },
+              [this](const Start& order) { start(order.restart_count); },
+              [this](const Stop& order) { stop_group(order.signal, order.grace); },
+              [this](const Kill&) { group_->kill(); },
+              [this](const GiveUpJoin&) { meeting_.give_up_join(); }, [this](const Ask&) { ask(); },
+              [this](const CheckIn& order) { check_in(order.succeeded); },
+              [this](const GiveUpCheckIn&) { meeting_.give_up_check_in(); },
+              [this](const Leave& order) {
+                records_.ended(machine_.ending(), result_);
+                meeting_.leave(order.close, [this] { play(machine_.on_left()); });
+              },
+              [this](const Finish& end) { finish(end.ending); }},
+        effect);
   if (changed_) changed_();
 }
 
@@ -176,7 +184,9 @@ void AgentHost::joined(Result<JoinedRound> done) {
     records_.joined(*round_);
     ++rounds_;
     tell({.kind = Kind::Joined, .took = round_->took_to_meet + round_->took_to_assign});
-    return play(machine_.on_joined());
+    std::optional<int> restarts;
+    if (round_->info.restart_count) restarts = static_cast<int>(*round_->info.restart_count);
+    return play(machine_.on_joined(restarts));
   }
   records_.join_failed();
   result_.error = done.error();
@@ -187,10 +197,11 @@ void AgentHost::joined(Result<JoinedRound> done) {
     result_.cause.reset();
     result_.workers = {};
   }
-  play(machine_.on_join_failed(!result_.cause_elsewhere.empty() ? JoinFailure::RunFailed
-                               : kind == ErrorKind::NotNeeded   ? JoinFailure::NotNeeded
-                               : kind == ErrorKind::Cancelled   ? JoinFailure::GivenUp
-                                                                : JoinFailure::Failed));
+  const bool run_failed = !result_.cause_elsewhere.empty() || meeting_.run_failed();
+  play(machine_.on_join_failed(run_failed                     ? JoinFailure::RunFailed
+                               : kind == ErrorKind::NotNeeded ? JoinFailure::NotNeeded
+                               : kind == ErrorKind::Cancelled ? JoinFailure::GivenUp
+                                                              : JoinFailure::Failed));
 }
 
 void AgentHost::start(int restart_count) {
@@ -216,6 +227,15 @@ void AgentHost::start(int restart_count) {
            [this](const std::string& why) {
              if (machine_.state() != State::Healthy) return;
              tell({.kind = Kind::MembersChanged, .text = why});
+             play(machine_.on_members_changed());
+           },
+       .failed_elsewhere =
+           [this](const ToldFailure& told) {
+             if (machine_.state() != State::Healthy) return;
+             tell({.kind = Kind::FailedElsewhere,
+                   .text = told.text,
+                   .restart = static_cast<int>(told.restart_count),
+                   .max_restarts = options_.spec.max_restarts});
              play(machine_.on_members_changed());
            },
        .failed =
@@ -296,6 +316,7 @@ Result<void> AgentHost::start_group(int restart_count) {
     };
   }
   meeting_.say_stalled({});
+  reported_ = false;
   auto routes = options_.logs->routes(workers.attempt);
   if (!routes) return tl::unexpected(routes.error());
   group_ = std::make_unique<WorkerGroup>(
@@ -303,6 +324,7 @@ Result<void> AgentHost::start_group(int restart_count) {
       GroupEvents{
           .failed =
               [this](const ProcessFailure& failure) {
+                report(failure);
                 machine_.on_worker_failed();
                 records_.stopping();
                 last_failure_ = health_of(failure);
@@ -337,21 +359,37 @@ void AgentHost::group_over(WorkersResult result) {
   play(machine_.on_group_over(end));
 }
 
+// Before anything else is done about it: the other nodes should stop at the same time as we do.
+void AgentHost::report(const ProcessFailure& failure) {
+  reported_ = true;
+  meeting_.report(
+      {.rank = failure.global_rank, .exit_code = failure.exit_code, .text = text_of(failure)});
+}
+
+void AgentHost::ask() {
+  if (!reported_ && result_.cause)
+    report(*result_.cause);
+  else if (!reported_)
+    meeting_.report({.rank = round_->ranks.base_global_rank,
+                     .exit_code = -1,
+                     .text = "the workers of node " + std::to_string(round_->info.rank) +
+                             " ended by nobody's order"});
+  meeting_.await_decision([this](bool restart) { play(machine_.on_decided(restart)); });
+}
+
 void AgentHost::check_in(bool succeeded) {
   records_.checking_in();
-  std::string cause;
-  if (result_.cause)
-    cause = "rank " + std::to_string(result_.cause->global_rank) + " on " + result_.cause->host +
-            " failed: " + result_.cause->message;
+  const std::string cause = result_.cause ? text_of(*result_.cause) : "";
   if (succeeded && round_ && round_->info.world_size > 1)
     tell({.kind = Kind::Progress,
           .text = "done here; waiting for the other nodes",
           .left = options_.exit_barrier_timeout});
   meeting_.check_in(succeeded, std::move(cause), options_.exit_barrier_timeout,
-                    [this](const std::string& text) {
+                    [this](const Meeting::CheckedIn& end) {
                       records_.checked_in();
-                      tell({.kind = Kind::CheckedIn, .text = text});
-                      play(machine_.on_checked_in());
+                      tell({.kind = Kind::CheckedIn, .text = end.text});
+                      result_.cause_elsewhere = meeting_.verdict();
+                      play(machine_.on_checked_in(end.how));
                     });
 }
 

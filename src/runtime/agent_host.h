@@ -48,6 +48,8 @@ class AgentHost {
   void stop_group(int signal, Duration grace);
   void group_over(WorkersResult result);
   void expired(const Expiry& expiry);
+  void report(const ProcessFailure& failure);
+  void ask();
   void check_in(bool succeeded);
   void finish(core::agent::Ending ending);
   void tell(AgentEvent event) const;
@@ -64,6 +66,7 @@ class AgentHost {
   std::unique_ptr<WatchdogHost> watchdog_;        // May be null.
   std::unique_ptr<WorkerHeartbeats> heartbeats_;  // With the watchdog.
   RunResult result_;
+  bool reported_ = false;  // The failure of this start's first worker.
 
   // For health().
   std::function<void()> changed_;

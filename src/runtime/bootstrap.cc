@@ -86,6 +86,11 @@ Bootstrap::Bootstrap(std::string run_id, std::string address, const std::atomic<
       interrupted_(interrupted),
       shared_(sharing_is_on()) {}
 
+Result<BootstrapStore> Bootstrap::offer() {
+  if (server_) server_->clear();
+  return serve();
+}
+
 Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
                                         const std::shared_ptr<Store>& store) {
   const NodeId& first = rank_0(joined);

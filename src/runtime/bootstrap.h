@@ -29,6 +29,10 @@ class Bootstrap {
   // (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1).
   bool shared() const { return shared_; }
 
+  // Where this node serves the workers' store, should it become rank 0 of the next round. What was
+  // in it is forgotten: nobody's workers run between two rounds.
+  Result<BootstrapStore> offer();
+
   // For a round that `self` has just joined. `store`: the one under the rounds' prefixes.
   Result<BootstrapStore> agree(const core::rendezvous::State& joined,
                                const core::rendezvous::NodeId& self,

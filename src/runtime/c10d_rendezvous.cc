@@ -3,12 +3,15 @@
 #include <utility>
 
 #include "base/endpoint.h"
+#include "io/clock.h"
 #include "io/interfaces.h"
 #include "regroup/rendezvous_backend.h"
 #include "runtime/log.h"
 #include "runtime/meeting_store.h"
 #include "runtime/rendezvous_creators.h"
 #include "runtime/rendezvous_settings.h"
+#include "runtime/session_rendezvous.h"
+#include "runtime/store_channel.h"
 
 namespace regroup::runtime {
 namespace {
@@ -48,6 +51,34 @@ StoreOpener opener(const std::shared_ptr<MeetingStore>& meeting, MeetingStoreOpt
     const bool nobody = !store && store.error().kind == ErrorKind::Timeout;
     if (nobody) store.error().kind = ErrorKind::Connection;
     return store;
+  };
+}
+
+// How long one try to get a session back may take: at the address that was reached, and then
+// wherever the name leads.
+constexpr Duration kKnownAddressLimit = 500ms;
+constexpr Duration kNameLimit = 2s;
+// For the first: the server has answered us a moment ago.
+constexpr Duration kSessionLimit = 5s;
+
+// None: the server is no coordinator, but PyTorch's.
+Result<std::optional<io::ClientSocket>> open_session(const std::string& host, std::uint16_t port,
+                                                     Duration limit) {
+  const Instant deadline = io::deadline_after(limit);
+  auto channel = StoreChannel::open(host, port, deadline);
+  if (!channel) return tl::unexpected(channel.error());
+  return channel->into_session(deadline);
+}
+
+std::function<Result<io::ClientSocket>()> session_opener(const std::string& address,
+                                                         const Endpoint& reached) {
+  return [address, reached]() -> Result<io::ClientSocket> {
+    auto opened = open_session(address, reached.port, kKnownAddressLimit);
+    if (!opened && reached.host != address)
+      opened = open_session(reached.host, reached.port, kNameLimit);
+    if (!opened) return tl::unexpected(opened.error());
+    if (!*opened) return fail(ErrorKind::Connection, "the server there is no coordinator");
+    return std::move(**opened);
   };
 }
 
@@ -94,6 +125,25 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
   if (!meeting) return tl::unexpected(meeting.error());
 
   const auto owner = std::make_shared<MeetingStore>(std::move(*meeting));
+  const StoreOpener open_store =
+      opener(owner, options, {.each_try = 10s, .read_timeout = *read_timeout});
+  const auto wants_session = parameters.boolean("session");
+  if (!wants_session) return tl::unexpected(wants_session.error());
+  if (parameters.agent && wants_session->value_or(true)) {
+    auto first = open_session(owner->server_address, owner->reached.port, kSessionLimit);
+    if (!first) return tl::unexpected(first.error());
+    if (*first) {
+      SessionRendezvousOptions session{
+          .parameters = parameters,
+          .settings = *settings,
+          .address = owner->announced,
+          .first = std::move(**first),
+          .connect = session_opener(owner->server_address, owner->reached),
+          .open_store = open_store};
+      if (owner->server) session.sessions_here = [owner] { return owner->server->sessions(); };
+      return make_session_rendezvous(std::move(session));
+    }
+  }
   auto states = owner->store->clone();
   if (!states) return tl::unexpected(states.error());
   (*states)->set_timeout(patience(*read_timeout, *settings));
@@ -102,8 +152,6 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
       opener(owner, options, {.each_try = 2s, .read_timeout = patience(*read_timeout, *settings)});
   auto backend = make_store_backend(*states, parameters.run_id, reopen_states);
   if (!backend) return tl::unexpected(backend.error());
-  const StoreOpener open_store =
-      opener(owner, options, {.each_try = 10s, .read_timeout = *read_timeout});
   return make_dynamic_rendezvous(parameters, std::move(*backend), open_store, owner->announced);
 }
 
@@ -112,7 +160,8 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
 Result<std::unique_ptr<RendezvousHandler>> make_c10d_rendezvous(
     const RendezvousParameters& parameters) {
   std::vector<std::string> known = settings_keys();
-  known.insert(known.end(), {"store_type", "is_host", "read_timeout", "use_libuv", "timeout"});
+  known.insert(known.end(),
+               {"store_type", "is_host", "read_timeout", "use_libuv", "timeout", "session"});
   warn_of_unknown_keys(parameters, known);
   const auto type = store_type_of(parameters);
   if (!type) return tl::unexpected(type.error());

@@ -1,7 +1,5 @@
 // The dynamic handler: hosts core's executor on a backend, sends the heartbeats, and tells people
 // what is waited for.
-#include <unistd.h>
-
 #include <atomic>
 #include <mutex>
 #include <random>
@@ -12,15 +10,15 @@
 #include "core/rendezvous/describe.h"
 #include "core/rendezvous/executor.h"
 #include "io/clock.h"
-#include "io/interfaces.h"
 #include "regroup/rendezvous_backend.h"
 #include "runtime/bootstrap.h"
 #include "runtime/heartbeat.h"
 #include "runtime/log.h"
 #include "runtime/rendezvous_settings.h"
+#include "runtime/this_node.h"
+#include "runtime/wait_lines.h"
 #include "wire/rendezvous_keys.h"
 #include "wire/rendezvous_state.h"
-#include "wire/utf8.h"
 
 namespace regroup {
 namespace {
@@ -30,33 +28,9 @@ using runtime::Bootstrap;
 
 // How long an interruption may go unnoticed.
 constexpr Duration kSlice = 250ms;
-// Nobody needs to be told of a wait that is over so soon.
-constexpr Duration kQuietAtFirst = 1s;
-constexpr Duration kSayAgain = 10s;
-
 constexpr Duration kLongestGoodbye = 5s;
 
-// Longer than any host name.
-constexpr std::size_t kLongestName = 255;
-
-bool fits_the_state(std::string_view name) {
-  return name.size() <= kLongestName && wire::is_python_text(name);
-}
-
-std::string name_of_this_node(const RendezvousParameters& parameters, const std::string& address) {
-  if (!parameters.local_addr.empty()) return parameters.local_addr;
-  std::string name = io::host_name();
-  return fits_the_state(name) ? name : address;
-}
-
 Now both_clocks() { return {io::now(), Stamp{io::utc_micros()}}; }
-
-NodeId make_node_id(const std::string& address) {
-  // From a random number on: in a container every agent has the same pid, and one that is started
-  // again must not be taken for the one before it.
-  static std::atomic<std::int64_t> next_local_id{std::random_device{}() >> 1};
-  return {.address = address, .pid = ::getpid(), .local_id = next_local_id++};
-}
 
 class DynamicHandler final : public RendezvousHandler {
  public:
@@ -65,14 +39,13 @@ class DynamicHandler final : public RendezvousHandler {
                  const std::string& address)
       : backend_(std::move(backend)),
         open_store_(std::move(open_store)),
-        on_status_(parameters.on_status),
-        on_wait_(parameters.on_wait),
+        lines_(parameters),
         expected_(parameters.expected_nodes),
         backend_name_(backend_->name()),
         interrupted_(parameters.interrupted ? parameters.interrupted
                                             : std::make_shared<const std::atomic<bool>>(false)),
-        executor_(std::move(settings), make_node_id(address),
-                  Claim{.name = name_of_this_node(parameters, address),
+        executor_(std::move(settings), runtime::make_node_id(address),
+                  Claim{.name = runtime::name_of_this_node(parameters, address),
                         .wish = parameters.node_rank,
                         .held = {}},
                   std::random_device{}()),
@@ -168,10 +141,8 @@ class DynamicHandler final : public RendezvousHandler {
   // Plays one operation to its end. Called with mutex_ held.
   Result<void> drive(Operation operation, Duration limit) {
     limit_ = limit;
-    began_ = last_said_ = io::now();
-    said_.clear();
+    lines_.begin(io::now());
     progress_.clear();
-    shown_ = {};
     Step step = executor_.begin(operation, limit, both_clocks());
     for (;;) {
       if (step.phase_left) backend_->announce_left(*step.phase_left);
@@ -288,33 +259,14 @@ class DynamicHandler final : public RendezvousHandler {
            ": too many nodes write at the same time, or the store is slow";
   }
 
-  // One line when something has changed, and every ten seconds.
   void tell(Instant now) {
     const Wait wait = waiting(now);
     progress_ = describe_progress(wait);
-    show(wait);
-    if (now - began_ < kQuietAtFirst) return;
-    const std::string what = trouble_ ? trouble_->message : progress_;
-    const bool changed = what != said_ && now - last_said_ >= kQuietAtFirst;
-    if (!changed && now - last_said_ < kSayAgain) return;
-    said_ = what;
-    last_said_ = now;
-    const std::string line = what + describe_limit(wait);
-    if (on_status_)
-      on_status_(line);
-    else
-      runtime::log_info(line);
-  }
-
-  void show(const Wait& wait) {
-    if (!on_wait_) return;
-    Shown now{trouble_ ? "waiting for the store to answer" : describe_briefly(wait),
-              trouble_ ? wait.give_up : end_of_wait(wait)};
-    if (now == shown_) return;
-    shown_ = std::move(now);
-    RendezvousWait told{.text = shown_.text, .so_far = wait.now - began_};
-    if (shown_.until) told.left = std::max(*shown_.until - wait.now, Duration{});
-    on_wait_(told);
+    lines_.tell(now,
+                {.what = trouble_ ? trouble_->message : progress_,
+                 .limit = describe_limit(wait),
+                 .brief = trouble_ ? "waiting for the store to answer" : describe_briefly(wait),
+                 .until = trouble_ ? wait.give_up : end_of_wait(wait)});
   }
 
   void beat() {
@@ -328,8 +280,7 @@ class DynamicHandler final : public RendezvousHandler {
 
   const std::unique_ptr<RendezvousBackend> backend_;
   const StoreOpener open_store_;
-  const std::function<void(const std::string&)> on_status_;
-  const std::function<void(const RendezvousWait&)> on_wait_;
+  runtime::WaitLines lines_;           // Under mutex_.
   std::vector<std::string> expected_;  // Under calls_.
   const std::string backend_name_;
   const std::shared_ptr<const std::atomic<bool>> interrupted_;
@@ -340,16 +291,7 @@ class DynamicHandler final : public RendezvousHandler {
   Bootstrap bootstrap_;
   std::optional<Error> trouble_;  // Why the backend did not answer, while it does not.
   Duration limit_{};              // Of the operation under way.
-  Instant began_;
-  Instant last_said_;
-  std::string said_;
-  struct Shown {
-    std::string text;
-    std::optional<Instant> until;
-    friend bool operator==(const Shown&, const Shown&) = default;
-  };
-  Shown shown_;           // To whoever wants it up to date.
-  std::string progress_;  // As it was when this node last waited.
+  std::string progress_;          // As it was when this node last waited.
 
   bool beat_failed_ = false;
   runtime::Heartbeat heart_;  // Last, so that it stops before anything that it uses is gone.
@@ -362,11 +304,8 @@ Result<std::unique_ptr<RendezvousHandler>> make_dynamic_rendezvous(
     StoreOpener open_store, const std::string& address) {
   auto settings = runtime::settings_of(parameters);
   if (!settings) return tl::unexpected(settings.error());
-  if (!fits_the_state(address) || !fits_the_state(parameters.local_addr))
-    return fail(ErrorKind::InvalidArgument,
-                "this node's address " + printable(address) +
-                    " cannot be told to the others: it must be UTF-8 text of at most " +
-                    std::to_string(kLongestName) + " bytes (--local-addr)");
+  if (auto good = runtime::check_addresses(parameters, address); !good)
+    return tl::unexpected(good.error());
   return std::make_unique<DynamicHandler>(parameters, std::move(*settings), std::move(backend),
                                           std::move(open_store), address);
 }

@@ -19,6 +19,11 @@ constexpr Duration kSlice = 250ms;
 constexpr Duration kGoodbyeLimit = 5s;
 // For those outside, who look about once a second.
 constexpr Duration kLastLook = 2500ms;
+// A coordinator that can be reached says within so long what it makes of a failure; else we join
+// again and see.
+constexpr Duration kDecisionLimit = 10s;
+// After a success, a coordinator that cannot be reached is waited for no longer than this.
+constexpr Duration kCoordinatorLimit = 10s;
 // Why the run failed for good, in the round's store, for nodes of regroup. It is text for people.
 constexpr const char* kVerdictKey = "regroup/verdict";
 constexpr const char* kGoodbyeKey = "regroup/goodbye";
@@ -51,12 +56,9 @@ bool may_pass(const Error& error) {
 
 }  // namespace
 
-Meeting::Meeting(io::Loop& loop, RendezvousParameters parameters, std::string role,
-                 int local_world_size)
+Meeting::Meeting(io::Loop& loop, RendezvousParameters parameters)
     : loop_(loop),
       parameters_(std::move(parameters)),
-      role_(std::move(role)),
-      local_world_size_(local_world_size),
       interrupted_(std::make_shared<std::atomic<bool>>(false)),
       here_(std::make_shared<bool>(true)) {
   parameters_.interrupted = interrupted_;
@@ -71,7 +73,7 @@ Meeting::~Meeting() {
     ending_ = true;
     tasks_.clear();
   }
-  changed_.notify_all();
+  wake();
   thread_.join();
 }
 
@@ -88,7 +90,13 @@ void Meeting::run() {
     }
     task();
   }
+  coordinator_ = nullptr;
   handler_.reset();
+}
+
+void Meeting::wake() {
+  changed_.notify_all();
+  if (Coordination* coordinator = coordinator_) coordinator->wake();
 }
 
 void Meeting::queue(std::function<void()> task) {
@@ -114,7 +122,10 @@ void Meeting::join(std::function<void(Result<JoinedRound>)> done) {
   });
 }
 
-void Meeting::give_up_join() { *interrupted_ = true; }
+void Meeting::give_up_join() {
+  *interrupted_ = true;
+  wake();
+}
 
 Result<JoinedRound> Meeting::join_now() {
   const Instant begun = io::now();
@@ -122,16 +133,29 @@ Result<JoinedRound> Meeting::join_now() {
     auto made = make_rendezvous(parameters_);
     if (!made) return tl::unexpected(made.error());
     handler_ = std::move(*made);
+    coordinator_ = handler_->coordination();
   }
   for (;;) {
     auto info = handler_->next_rendezvous();
     if (!info) {
-      if (info.error().kind == ErrorKind::Closed) hear_verdict();
+      if (const Coordination* coordinator = coordinator_)
+        note_end(coordinator->order());
+      else if (info.error().kind == ErrorKind::Closed)
+        hear_verdict();
       return tl::unexpected(info.error());
     }
     info_ = *info;
     const Instant met = io::now();
-    const core::rendezvous::RoleInfo mine{role_, info->rank, local_world_size_};
+    if (const auto& told = info->ranks)
+      return JoinedRound{.info = *info,
+                         .ranks = {.base_global_rank = told->base_global_rank,
+                                   .global_world_size = told->global_world_size,
+                                   .base_role_rank = told->base_role_rank,
+                                   .role_world_size = told->role_world_size},
+                         .use_agent_store = handler_->use_agent_store(),
+                         .took_to_meet = met - begun};
+    const core::rendezvous::RoleInfo mine{parameters_.agent->role, info->rank,
+                                          parameters_.agent->workers};
     // Whoever was lost between the seal and here would be waited for in vain.
     bool again = false;
     const auto ranks = exchange_ranks(*info->store, info->world_size, mine, [&] {
@@ -158,7 +182,7 @@ void Meeting::look_away() {
     const std::lock_guard lock(mutex_);
     enough_ = queued_;
   }
-  changed_.notify_all();
+  wake();
 }
 
 void Meeting::watch_now(const Watch& watch) {
@@ -168,6 +192,7 @@ void Meeting::watch_now(const Watch& watch) {
     });
   };
   cut_off_ = false;
+  if (Coordination* coordinator = coordinator_) return watch_orders(*coordinator, watch);
   std::string told;
   while (rest(kLookAgain)) {
     const auto status = handler_->status();
@@ -183,6 +208,80 @@ void Meeting::watch_now(const Watch& watch) {
     exchange_stalls(watch.start, told);
     exchange_where(watch.start);
   }
+}
+
+// What is pushed is acted upon at once; only what goes through the round's store is looked for.
+void Meeting::watch_orders(Coordination& coordinator, const Watch& watch) {
+  using Kind = Coordination::Order::Kind;
+  const auto answer = [this](auto to, auto what) {
+    loop_.post([here = here_, to = std::move(to), what = std::move(what)] {
+      if (*here) to(what);
+    });
+  };
+  std::string told;
+  std::string trouble;
+  while (rest({})) {
+    const Coordination::Order order = coordinator.wait(kLookAgain);
+    if (std::string now = coordinator.trouble(); now != trouble) {
+      // Workers can go on without a coordinator; only the next round cannot.
+      answer(watch.note, now.empty() ? "the coordinator answers again" : now);
+      trouble = std::move(now);
+    }
+    switch (order.kind) {
+      case Kind::None:
+        exchange_stalls(watch.start, told);
+        exchange_where(watch.start);
+        continue;
+      case Kind::Rejoin:
+        // Of our own failure we know; its end is waited for by await_decision().
+        if (order.is_ours) return;
+        if (order.is_failure)
+          return answer(watch.failed_elsewhere, ToldFailure{order.text, order.restart_count});
+        return answer(watch.changed, order.text);
+      case Kind::RunFailed:
+        note_end(order);
+        if (!order.is_ours) answer(watch.failed, order.text);
+        return;
+      case Kind::Closed:
+      case Kind::Over:
+        // Whoever said so was done; our workers may be about to be.
+        return;
+    }
+  }
+}
+
+void Meeting::note_end(const Coordination::Order& order) {
+  if (order.kind != Coordination::Order::Kind::RunFailed) return;
+  run_failed_ = true;
+  const std::lock_guard lock(mutex_);
+  if (!order.is_ours) verdict_ = order.text;
+}
+
+void Meeting::report(const WorkerFailure& failure) {
+  if (Coordination* coordinator = coordinator_) coordinator->failed(failure);
+}
+
+void Meeting::await_decision(std::function<void(bool)> done) {
+  queue([this, done = std::move(done)] {
+    loop_.post([here = here_, done, restart = await_decision_now()] {
+      if (*here) done(restart);
+    });
+  });
+}
+
+bool Meeting::await_decision_now() {
+  using Kind = Coordination::Order::Kind;
+  Coordination& coordinator = *coordinator_;
+  Instant until = io::now() + kDecisionLimit;
+  while (rest({}) && io::now() < until) {
+    const Coordination::Order order = coordinator.wait(kSlice);
+    note_end(order);
+    if (order.kind == Kind::RunFailed) return false;
+    if (order.kind != Kind::None) return true;
+    // It is told again when the coordinator is back.
+    if (!coordinator.trouble().empty()) until = io::now() + kDecisionLimit;
+  }
+  return true;
 }
 
 void Meeting::say_stalled(std::optional<core::hang::Votes> votes) {
@@ -277,17 +376,55 @@ std::string Meeting::verdict() {
 }
 
 void Meeting::check_in(bool succeeded, std::string cause, Duration limit,
-                       std::function<void(std::string)> done) {
+                       std::function<void(CheckedIn)> done) {
   queue([this, succeeded, cause = std::move(cause), limit, done = std::move(done)] {
-    loop_.post([here = here_, done, text = check_in_now(succeeded, cause, limit)] {
-      if (*here) done(text);
+    loop_.post([here = here_, done, end = check_in_now(succeeded, cause, limit)] {
+      if (*here) done(end);
     });
   });
 }
 
 void Meeting::give_up_check_in() { look_away(); }
 
-std::string Meeting::check_in_now(bool succeeded, const std::string& cause, Duration limit) {
+Meeting::CheckedIn Meeting::check_in_now(bool succeeded, const std::string& cause, Duration limit) {
+  Coordination* coordinator = coordinator_;
+  if (coordinator != nullptr && info_ && info_->ranks) return await_over(*coordinator, limit);
+  return {.text = pass_exit_barrier(succeeded, cause, limit)};
+}
+
+Meeting::CheckedIn Meeting::await_over(Coordination& coordinator, Duration limit) {
+  using Kind = Coordination::Order::Kind;
+  using core::agent::CheckedIn::Restart;
+  using core::agent::CheckedIn::RunFailed;
+  coordinator.done();
+  const Instant until = io::deadline_after(limit);
+  Instant reached = io::now();
+  while (io::now() < until) {
+    if (!rest({})) return {.text = "the other nodes are not waited for any longer"};
+    const Coordination::Order order = coordinator.wait(kSlice);
+    note_end(order);
+    switch (order.kind) {
+      case Kind::None:
+        break;
+      case Kind::Over:
+      case Kind::Closed:
+        return {};
+      case Kind::Rejoin:
+        return {.text = order.text, .how = Restart};
+      case Kind::RunFailed:
+        return {.text = order.text, .how = RunFailed};
+    }
+    if (coordinator.trouble().empty()) reached = io::now();
+    if (io::now() - reached > kCoordinatorLimit) {
+      cut_off_ = true;
+      return {.text = "the coordinator is gone; the other nodes are not waited for"};
+    }
+  }
+  return {.text = "not every node has ended within the limit (--exit-barrier-timeout)"};
+}
+
+// As torchrun's nodes do it.
+std::string Meeting::pass_exit_barrier(bool succeeded, const std::string& cause, Duration limit) {
   if (!info_ || info_->world_size == 1) return {};
   Store& store = *info_->store;
   constexpr const char* kGone = "the rendezvous store is gone; the other nodes are not waited for";
@@ -322,7 +459,14 @@ void Meeting::leave(bool close, std::function<void()> done) {
 }
 
 void Meeting::leave_now(bool close) {
-  if (handler_ == nullptr || cut_off_) return;         // There is nobody to be told.
+  if (handler_ == nullptr || cut_off_) return;  // There is nobody to be told.
+  const Coordination* coordinator = coordinator_;
+  if (coordinator != nullptr && !(close && info_ && !info_->ranks)) {
+    const bool is_over = coordinator->order().kind != Coordination::Order::Kind::None;
+    const auto gone = close && !is_over ? handler_->shutdown() : handler_->leave();
+    if (!gone && !may_pass(gone.error())) log_warning(gone.error().message);
+    return;
+  }
   if (!verdict().empty()) return wait_for_goodbyes();  // Who said it closes the run, too.
   if (!close) {
     if (auto left = handler_->leave(); !left && !may_pass(left.error()))

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/agent/agent.h"
 #include "core/hang/hang.h"
 #include "core/rendezvous/assign_ranks.h"
 #include "io/loop.h"
@@ -23,6 +24,12 @@
 #include "wire/stack_dump.h"
 
 namespace regroup::runtime {
+
+// What another node, or the coordinator, says of a round.
+struct ToldFailure {
+  std::string text;
+  std::int64_t restart_count = 0;  // Of what comes next.
+};
 
 // A round that this node is in, with the ranks of its workers.
 struct JoinedRound {
@@ -36,7 +43,7 @@ struct JoinedRound {
 class Meeting {
  public:
   // `interrupted` of the parameters is ours to set.
-  Meeting(io::Loop& loop, RendezvousParameters parameters, std::string role, int local_world_size);
+  Meeting(io::Loop& loop, RendezvousParameters parameters);
   ~Meeting();  // Gives everything up, and waits for that.
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
@@ -49,6 +56,7 @@ class Meeting {
   // join again, `failed` what another node says of the end of the run; each is called once.
   struct Watch {
     std::function<void(std::string)> changed;
+    std::function<void(ToldFailure)> failed_elsewhere;  // A worker did; all join again.
     std::function<void(std::string)> failed;
     std::function<void(std::string)> note;  // The store cannot be reached, or can again.
     // Which start of the workers this is, where several share one round's store; may be empty.
@@ -56,6 +64,11 @@ class Meeting {
   };
   void watch(Watch watch);
   void look_away();
+
+  // Tells the coordinator at once that a worker of ours has failed, if there is one.
+  void report(const WorkerFailure& failure);
+  // What it makes of it: true, all join again.
+  void await_decision(std::function<void(bool)> done);
 
   // Whether this node's workers are stalled, for the others to know; and whether the last that was
   // heard of all nodes makes a hang. Told and asked by watch().
@@ -68,12 +81,18 @@ class Meeting {
 
   // Says how our part of the round ended (`cause` is for the others to read, if it failed for good)
   // and, after a success, waits for all others to have said so, `limit` long.
+  struct CheckedIn {
+    std::string text = {};  // Who was not waited for, and why.
+    core::agent::CheckedIn how = core::agent::CheckedIn::Over;
+  };
   void check_in(bool succeeded, std::string cause, Duration limit,
-                std::function<void(std::string)> done);
+                std::function<void(CheckedIn)> done);
   void give_up_check_in();
 
   // Why the run failed for good, as another node told it; empty: none did.
   std::string verdict();
+  // It has, for what happened here or elsewhere.
+  bool run_failed() const { return run_failed_; }
 
   // Off the lists; `close`: the run is over for everybody. Stays a moment for others who still read
   // from a store that we host.
@@ -84,8 +103,13 @@ class Meeting {
   void queue(std::function<void()> task);
   Result<JoinedRound> join_now();
   void watch_now(const Watch& watch);
-  std::string check_in_now(bool succeeded, const std::string& cause, Duration limit);
+  void watch_orders(Coordination& coordinator, const Watch& watch);
+  bool await_decision_now();
+  CheckedIn check_in_now(bool succeeded, const std::string& cause, Duration limit);
+  CheckedIn await_over(Coordination& coordinator, Duration limit);
+  std::string pass_exit_barrier(bool succeeded, const std::string& cause, Duration limit);
   void leave_now(bool close);
+  void note_end(const Coordination::Order& order);
   // True once another node has said so; it is told that we know.
   bool hear_verdict();
   void exchange_stalls(const std::string& start, std::string& told);
@@ -93,15 +117,15 @@ class Meeting {
   void wait_for_goodbyes();
   // False once somebody asked for the end of what is under way.
   bool rest(Duration limit);
+  void wake();
 
   io::Loop& loop_;
   RendezvousParameters parameters_;
-  std::string role_;
-  int local_world_size_;
   std::shared_ptr<std::atomic<bool>> interrupted_;
 
   // Of the thread.
   std::unique_ptr<RendezvousHandler> handler_;
+  std::atomic<Coordination*> coordinator_ = nullptr;  // Of the handler. Read from anywhere.
   std::optional<RendezvousInfo> info_;
   bool cut_off_ = false;  // The store did not answer when we last asked.
 
@@ -116,6 +140,7 @@ class Meeting {
   std::string verdict_;
   std::optional<core::hang::Votes> votes_;
   std::atomic<bool> hang_ = false;
+  std::atomic<bool> run_failed_ = false;
   std::string where_;
   std::function<void(std::vector<wire::RankAt>)> on_where_;
   // Answers that come when we are gone are dropped.

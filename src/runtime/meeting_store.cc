@@ -194,10 +194,10 @@ class Search {
     MeetingStore met;
     met.reached = endpoint_;
     met.announced = choose_announced(channel->local_address());
+    met.server_address = io::host_text(channel->address());
     // A clone goes to the very same server, and needs no name service for it.
-    const TcpStoreOptions again{.host = io::host_text(channel->address()),
-                                .port = endpoint_.port,
-                                .timeout = options_.read_timeout};
+    const TcpStoreOptions again{
+        .host = met.server_address, .port = endpoint_.port, .timeout = options_.read_timeout};
     met.store = make_tcp_store(again, std::move(*channel));
     met.server = std::move(server_);
     return met;

@@ -43,8 +43,9 @@ struct MeetingStoreOptions {
 struct MeetingStore {
   std::unique_ptr<StoreServer> server;  // Null: somebody else hosts it.
   std::shared_ptr<Store> store;
-  Endpoint reached;       // Where the store is (the port that was really bound).
-  std::string announced;  // This node's address as others can reach it.
+  Endpoint reached;            // Where the store is (the port that was really bound).
+  std::string server_address;  // The address that was reached: needs no name service.
+  std::string announced;       // This node's address as others can reach it.
 };
 
 // Who hosts: as is_host says, and then failing to bind is an error. Otherwise whoever owns the

@@ -2,9 +2,11 @@
 #include <future>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 
 #include "io/loop.h"
 #include "regroup/store.h"
+#include "runtime/coordinator_host.h"
 #include "runtime/store_host.h"
 
 namespace regroup {
@@ -37,17 +39,29 @@ class ThreadedServer final : public StoreServer {
   std::uint16_t port() const override { return host_->port(); }
 
   void clear() override {
-    // Shared: the caller may be gone before set_value() has returned.
-    auto done = std::make_shared<std::promise<void>>();
-    auto cleared = done->get_future();
-    loop_->post([this, done] {
+    on_loop([this] {
       host_->clear();
-      done->set_value();
+      return 0;
     });
-    cleared.wait();
+  }
+
+  std::size_t sessions() override {
+    return on_loop([this] {
+      const auto* coordinator = host_->coordinator();
+      return coordinator == nullptr ? std::size_t{0} : coordinator->counters().sessions;
+    });
   }
 
  private:
+  template <class Task>
+  std::invoke_result_t<Task> on_loop(Task task) {
+    // Shared: the caller may be gone before set_value() has returned.
+    auto done = std::make_shared<std::promise<std::invoke_result_t<Task>>>();
+    auto answer = done->get_future();
+    loop_->post([task, done] { done->set_value(task()); });
+    return answer.get();
+  }
+
   std::unique_ptr<io::Loop> loop_;
   std::unique_ptr<runtime::StoreHost> host_;
   std::thread thread_;

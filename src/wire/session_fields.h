@@ -140,6 +140,7 @@ void fields(Codec& codec, Of<Codec, coordinator::Hello>& hello) {
 
 template <class Codec>
 void fields(Codec& codec, Of<Codec, coordinator::Join>& join) {
+  codec.number("the number", join.number);
   fields(codec, join.bootstrap);
 }
 

@@ -97,7 +97,7 @@ const coordinator::Failure kFailure{
 // Everything set, and to values that no other field has.
 std::vector<FromAgent> full_from_agent() {
   return {full_hello(),
-          coordinator::Join{.bootstrap = {.address = "fe80::1%eth0", .port = 65535}},
+          coordinator::Join{.number = 7, .bootstrap = {.address = "fe80::1%eth0", .port = 65535}},
           coordinator::Failed{.round = 9, .failure = kFailure},
           coordinator::Done{.round = 10},
           coordinator::Leave{.why = "preempted", .close = true},
@@ -183,8 +183,9 @@ TEST(Session, HasTheBytesOfTheProtocol) {
   using namespace std::string_literals;
   EXPECT_EQ(from_agent(coordinator::Ping{.number = 0x0807060504030201}),
             "\x09\0\0\0\x06\x01\x02\x03\x04\x05\x06\x07\x08"s);
-  EXPECT_EQ(from_agent(coordinator::Join{.bootstrap = {.address = "h", .port = 29500}}),
-            "\x08\0\0\0\x02\x01\0\0\0h\x3c\x73"s);
+  EXPECT_EQ(
+      from_agent(coordinator::Join{.number = 3, .bootstrap = {.address = "h", .port = 29500}}),
+      "\x10\0\0\0\x02\x03\0\0\0\0\0\0\0\x01\0\0\0h\x3c\x73"s);
   EXPECT_EQ(from_agent(coordinator::Leave{.why = "end", .close = true}),
             "\x09\0\0\0\x05\x03\0\0\0end\x01"s);
   EXPECT_EQ(from_coordinator(coordinator::Over{}), "\x01\0\0\0\x45"s);
@@ -200,7 +201,7 @@ TEST(Session, HasTheBytesOfTheProtocol) {
 TEST(Session, HasTheSizesOfTheProtocol) {
   std::vector<std::size_t> sizes;
   for (const auto& message : default_from_agent()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(100, 11, 37, 13, 10, 13, 9));
+  EXPECT_THAT(sizes, testing::ElementsAre(100, 19, 37, 13, 10, 13, 9));
   sizes.clear();
   for (const auto& message : default_from_coordinator()) sizes.push_back(frame(message).size());
   EXPECT_THAT(sizes, testing::ElementsAre(14, 15, 76, 47, 5, 10, 13, 9));
@@ -362,7 +363,7 @@ TEST(Session, NoTextMakesAFrameTooLong) {
     return frame(message).size() <= kLargestFrame && parsed.index() == 0;
   };
   EXPECT_TRUE(arrives(FromAgent(hello)));
-  EXPECT_TRUE(arrives(FromAgent(coordinator::Join{.bootstrap = {.address = text}})));
+  EXPECT_TRUE(arrives(FromAgent(coordinator::Join{.number = 1, .bootstrap = {.address = text}})));
   EXPECT_TRUE(arrives(FromAgent(coordinator::Failed{.failure = failure})));
   EXPECT_TRUE(arrives(FromAgent(coordinator::Look{.run_id = text})));
   EXPECT_TRUE(arrives(FromCoordinator(coordinator::Progress{.text = text, .brief = text})));

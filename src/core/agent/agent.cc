@@ -36,6 +36,8 @@ std::string_view to_string(Doing doing) {
       return "running";
     case Doing::Stopping:
       return "stopping";
+    case Doing::Asking:
+      return "asking";
     case Doing::CheckingIn:
       return "checking in";
     case Doing::Leaving:
@@ -61,8 +63,9 @@ Effects Agent::join() {
   return {Join{}};
 }
 
-Effects Agent::on_joined() {
+Effects Agent::on_joined(std::optional<int> told) {
   if (doing_ != Doing::Joining) return {};
+  told_count_ = told;
   // A signal that came while the join could not be given up any more.
   if (signal_ != 0) return leave(Ending::Signalled, false);
   doing_ = Doing::Starting;
@@ -135,6 +138,11 @@ Effects Agent::on_group_over(GroupEnd end) {
       return {CheckIn{true}};
     case GroupEnd::Failed:
     case GroupEnd::Stopped:  // By nobody's order: it counts as a failure.
+      if (told_count_) {
+        state_ = State::Stopped;
+        doing_ = Doing::Asking;
+        return {Ask{}};
+      }
       if (remaining_ > 0) {
         --remaining_;
         state_ = State::Stopped;
@@ -165,8 +173,26 @@ Effects Agent::on_run_failed() {
   return {Stop{settings_.stop_signal, settings_.grace}};
 }
 
-Effects Agent::on_checked_in() {
+Effects Agent::on_decided(bool restart) {
+  if (doing_ != Doing::Asking) return {};
+  if (signal_ != 0) return leave(Ending::Signalled, false);
+  if (restart) return join();
+  state_ = State::Failed;
+  return leave(Ending::Failed, false);
+}
+
+Effects Agent::on_checked_in(CheckedIn how) {
   if (doing_ != Doing::CheckingIn) return {};
+  if (signal_ != 0) return leave(ending_, close_);
+  switch (how) {
+    case CheckedIn::Over:
+      break;
+    case CheckedIn::Restart:
+      return join();
+    case CheckedIn::RunFailed:
+      state_ = State::Failed;
+      return leave(Ending::Failed, false);
+  }
   return leave(ending_, close_);
 }
 
@@ -194,6 +220,8 @@ Effects Agent::on_signal(int number) {
       doing_ = Doing::Stopping;
       then_ = Then::End;
       return {Stop{number, settings_.grace}};
+    case Doing::Asking:
+      return {GiveUpCheckIn{}};
     case Doing::CheckingIn:
       // Our workers are done; the run is not ours to end while others may still be at it.
       if (ending_ == Ending::Succeeded) close_ = false;

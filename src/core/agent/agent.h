@@ -6,6 +6,7 @@
 // each kind of effect one is under way at most.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <variant>
@@ -21,7 +22,17 @@ enum class State { Unknown, Init, Healthy, Unhealthy, Stopped, Succeeded, Failed
 std::string_view to_string(State state);  // "HEALTHY", as events and metrics call it.
 
 // What is under way.
-enum class Doing { Nothing, Joining, Starting, Running, Stopping, CheckingIn, Leaving, Finished };
+enum class Doing {
+  Nothing,
+  Joining,
+  Starting,
+  Running,
+  Stopping,
+  Asking,
+  CheckingIn,
+  Leaving,
+  Finished
+};
 
 std::string_view to_string(Doing doing);  // "joining", "checking in": in words for people.
 
@@ -62,12 +73,16 @@ struct Kill {
 struct GiveUpJoin {
   friend bool operator==(const GiveUpJoin&, const GiveUpJoin&) = default;
 };
+// What comes of our failure is for the coordinator to decide: wait for its word.
+struct Ask {
+  friend bool operator==(const Ask&, const Ask&) = default;
+};
 // Tell the others how we ended, and, after a success, wait until all have said so.
 struct CheckIn {
   bool succeeded = false;
   friend bool operator==(const CheckIn&, const CheckIn&) = default;
 };
-// Do not wait for them any longer.
+// Do not wait for them, or for the word, any longer.
 struct GiveUpCheckIn {
   friend bool operator==(const GiveUpCheckIn&, const GiveUpCheckIn&) = default;
 };
@@ -81,7 +96,7 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 using Effect =
-    std::variant<Join, Start, Stop, Kill, GiveUpJoin, CheckIn, GiveUpCheckIn, Leave, Finish>;
+    std::variant<Join, Start, Stop, Kill, GiveUpJoin, Ask, CheckIn, GiveUpCheckIn, Leave, Finish>;
 using Effects = std::vector<Effect>;
 
 // How a group of workers ended.
@@ -90,12 +105,21 @@ enum class GroupEnd { Succeeded, Failed, Stopped, Survived };
 // Why a join came to nothing.
 enum class JoinFailure { Failed, NotNeeded, GivenUp, RunFailed };
 
+// What came of waiting for the others at the end.
+enum class CheckedIn {
+  Over,      // All are done, or are not waited for any longer.
+  Restart,   // A worker failed elsewhere, or a node was lost: all join again.
+  RunFailed  // A worker failed elsewhere, for good.
+};
+
 class Agent {
  public:
   explicit Agent(const Settings& settings);
 
   Effects begin();
-  Effects on_joined();
+  // `restart_count`: of the whole run, from a coordinator, who then decides about failures; empty:
+  // there is none, and this node counts its own.
+  Effects on_joined(std::optional<int> restart_count = {});
   Effects on_join_failed(JoinFailure why);
   void on_started();
   Effects on_start_failed();
@@ -106,15 +130,16 @@ class Agent {
   Effects on_members_changed();
   // Another node says that the run has failed for good.
   Effects on_run_failed();
-  Effects on_checked_in();
+  Effects on_decided(bool restart);
+  Effects on_checked_in(CheckedIn how = CheckedIn::Over);
   Effects on_left();
   // The first asks, the next one does not ask any more.
   Effects on_signal(int number);
 
   State state() const { return state_; }
   Doing doing() const { return doing_; }
-  int restart_count() const { return settings_.max_restarts - remaining_; }
-  int remaining_restarts() const { return remaining_; }
+  int restart_count() const { return told_count_.value_or(settings_.max_restarts - remaining_); }
+  int remaining_restarts() const { return std::max(settings_.max_restarts - restart_count(), 0); }
   int signal() const { return signal_; }
   Ending ending() const { return ending_; }  // Once it leaves; before that it means nothing.
 
@@ -133,6 +158,7 @@ class Agent {
   bool close_ = false;
   bool failed_ = false;
   int remaining_;
+  std::optional<int> told_count_;  // By a coordinator.
   int signal_ = 0;
 };
 

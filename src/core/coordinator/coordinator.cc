@@ -151,17 +151,19 @@ void Coordinator::on_message(SessionId session, const FromAgent& message, Now no
 }
 
 void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effects) {
-  node.bootstrap = join.bootstrap;
   if (succeeded_) return send(node, Over{}, effects);
   if (end_) return send(node, *end_, effects);
-  const std::string before = phase(state_);
-  if (node.doing != Doing::Joining) {
-    // A second Join says nothing new.
-    node.doing = Doing::Joining;
-    node.arrived = ++arrivals_;
-    awaited_.erase(node.id);
-    settle(node, Operation::Exit, now);
+  if (node.join && node.join->number == join.number) {
+    // Said again on a new connection; the answer may have been lost with the old one.
+    if (node.doing == Doing::Running) send(node, node.sealed, effects);
+    return;
   }
+  const std::string before = phase(state_);
+  node.join = join;
+  node.doing = Doing::Joining;
+  node.arrived = ++arrivals_;
+  awaited_.erase(node.id);
+  settle(node, Operation::Exit, now);
   if (phase(state_) == before) settle(node, Operation::Join, now);
   follow(before, now, effects);
 }
@@ -193,14 +195,15 @@ void Coordinator::on_done(Node& node, const Done& done, Now now, Effects& effect
 void Coordinator::on_leave(Node& node, const Leave& leave, Now now, Effects& effects) {
   const NodeId id = node.id;
   const std::string name = node.claim.name;
-  sessions_.erase(*node.session);
-  node.session.reset();
   const bool is_done =
       node.doing == Doing::Done && is_running() && state_.participants.contains(id);
   if (leave.close && !state_.closed)
     end_run({.why = Stop::Why::Closed,
              .text = leave.why.empty() ? name + " has closed the run" : leave.why},
             now, effects);
+  effects.push_back(CloseSession{*node.session, name + " has left"});
+  sessions_.erase(*node.session);
+  node.session.reset();
   if (is_done && !state_.closed) return;  // Its part is done, and stays so.
   lose({id}, name + " has left" + (leave.why.empty() ? "" : ": " + leave.why), now, effects);
 }
@@ -365,10 +368,6 @@ void Coordinator::on_swapped(State state, Now now, Effects& effects) {
 
 void Coordinator::look_by(Instant at) {
   if (!look_at_ || at < *look_at_) look_at_ = at;
-}
-
-void Coordinator::send(const Node& node, FromCoordinator message, Effects& effects) const {
-  if (node.session) effects.push_back(Send{*node.session, std::move(message)});
 }
 
 }  // namespace regroup::core::coordinator

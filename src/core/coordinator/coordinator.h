@@ -115,7 +115,8 @@ class Coordinator {
     std::int64_t workers = 1;
     std::optional<SessionId> session;  // None: its connection is lost.
     Doing doing = Doing::Idle;
-    Bootstrap bootstrap;
+    std::optional<Join> join;  // The last one.
+    Sealed sealed;             // What came of it, while it runs.
     Instant heard;             // When it last said anything, or its connection was lost.
     std::int64_t arrived = 0;  // Order of its join.
   };

@@ -117,6 +117,19 @@ TEST(Coordinator, LetsANodeThatComesBackInTimeRunOn) {
   EXPECT_FALSE(run.last<Stop>("b"));
 }
 
+TEST(Coordinator, AnswersAJoinThatIsSaidAgainWithWhatCameOfIt) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .pardon = 100ms});
+  run.start({"a", "b"});
+  const Join again{.number = run.joined.at("b"), .bootstrap = {}};
+  run.inbox.clear();
+  run.close("b");
+  run.hello("b");
+  run.say("b", again);
+  ASSERT_TRUE(run.last<Sealed>("b"));
+  EXPECT_EQ(run.last<Sealed>("b")->round, 0);
+  EXPECT_FALSE(run.last<Stop>("a"));
+}
+
 TEST(Coordinator, MissesASilentNodeAfterTheHeartbeatLimit) {
   ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .heartbeat_limit = 5s});
   run.start({"a", "b"});

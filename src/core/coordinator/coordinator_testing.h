@@ -60,7 +60,8 @@ struct ScriptedRun {
 
   void join(const std::string& name) {
     inbox[name].clear();
-    say(name, Join{.bootstrap = {.address = name, .port = 4711}});
+    joined[name] = static_cast<std::uint64_t>(++next);
+    say(name, Join{.number = joined[name], .bootstrap = {.address = name, .port = 4711}});
   }
 
   void start(const std::vector<std::string>& nodes) {
@@ -134,6 +135,7 @@ struct ScriptedRun {
   Coordinator machine;
   std::map<std::string, std::vector<FromCoordinator>> inbox;  // Since its last join.
   std::map<std::string, Sealed> sealed;
+  std::map<std::string, std::uint64_t> joined;  // The number of its last join.
 
  private:
   void move_to(Instant at) {

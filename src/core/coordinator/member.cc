@@ -20,7 +20,7 @@ std::vector<FromAgent> Member::introduction() const {
 }
 
 FromAgent Member::join(const Bootstrap& bootstrap) {
-  join_ = Join{bootstrap};
+  join_ = Join{.number = ++joins_, .bootstrap = bootstrap};
   failed_.reset();
   done_ = false;
   stop_.reset();

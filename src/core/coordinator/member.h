@@ -50,6 +50,7 @@ class Member {
  private:
   Hello hello_;
   std::optional<Join> join_;
+  std::uint64_t joins_ = 0;
   std::optional<Failed> failed_;  // Until it is answered.
   bool done_ = false;
   std::optional<Sealed> sealed_;

@@ -57,6 +57,7 @@ struct Hello {
 
 // Take me out of the round I am in, and into the next.
 struct Join {
+  std::uint64_t number = 0;  // Of this node's joins. The same twice is one, said again.
   Bootstrap bootstrap = {};
   friend bool operator==(const Join&, const Join&) = default;
 };

@@ -24,6 +24,10 @@ std::string count(std::int64_t number, const char* one, const char* many) {
 
 }  // namespace
 
+void Coordinator::send(const Node& node, FromCoordinator message, Effects& effects) const {
+  if (node.session) effects.push_back(Send{*node.session, std::move(message)});
+}
+
 Reading Coordinator::reading(Now now, bool last_call_over) const {
   return {.now = now.instant,
           .give_up = now.instant + kLongest,
@@ -135,15 +139,15 @@ void Coordinator::announce_seal(Now now, Effects& effects) {
     node->doing = Doing::Running;
     node->claim.held = HeldRank{
         .round = state_.round, .rank = static_cast<std::int64_t>(index), .world_size = world_size_};
-    Sealed sealed{.round = state_.round,
-                  .rank = static_cast<std::int64_t>(index),
-                  .world_size = world_size_,
-                  .restart_count = restarts_,
-                  .by_session = by_session,
-                  .ranks = ranks[index],
-                  .bootstrap = {}};
-    if (by_session) sealed.bootstrap = by_rank.front()->bootstrap;
-    send(*node, std::move(sealed), effects);
+    node->sealed = {.round = state_.round,
+                    .rank = static_cast<std::int64_t>(index),
+                    .world_size = world_size_,
+                    .restart_count = restarts_,
+                    .by_session = by_session,
+                    .ranks = ranks[index],
+                    .bootstrap = {}};
+    if (by_session) node->sealed.bootstrap = by_rank.front()->join->bootstrap;
+    send(*node, node->sealed, effects);
   }
   members_ = awaited_;
   // Who came too late for this one waits for the next, or is a spare.
