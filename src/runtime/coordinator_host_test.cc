@@ -74,7 +74,9 @@ class Agent {
                      .workers = 4,
                      .rules = rules});
   }
-  Agent& join() { return add(Join{{.address = name_, .port = 1234}}); }
+  Agent& join() {
+    return add(Join{.number = ++joins_, .bootstrap = {.address = name_, .port = 1234}});
+  }
   bool send() {
     const bool sent = socket_.send(out_.view(), soon()).has_value();
     out_.clear();
@@ -137,6 +139,7 @@ class Agent {
   }
 
   std::string name_;
+  std::uint64_t joins_ = 0;
   io::ClientSocket socket_;
   ByteBuffer in_;
   ByteBuffer out_;

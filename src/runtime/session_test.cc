@@ -39,7 +39,7 @@ class SessionTest : public testing::Test {
     return {
         .connect = [address = coordinator_.address()] { return FakeCoordinator::connect(address); },
         .introduction = [this]() -> std::vector<FromAgent> {
-          return {hello("introduction " + std::to_string(++introductions_)), Join{{"here", 1}}};
+          return {hello("introduction " + std::to_string(++introductions_)), Join{1, {"here", 1}}};
         },
         .on_message = [this](FromCoordinator message) { tell(heard_, std::move(message)); },
         .on_lost = [this](const std::string& why) { tell(lost_, why); },
@@ -59,7 +59,7 @@ class SessionTest : public testing::Test {
 
   static void expect_introduction(Caller& caller, int number) {
     EXPECT_EQ(caller.next(), FromAgent(hello("introduction " + std::to_string(number))));
-    EXPECT_EQ(caller.next(), FromAgent(Join{{"here", 1}}));
+    EXPECT_EQ(caller.next(), FromAgent(Join{1, {"here", 1}}));
   }
 
   template <class T>
