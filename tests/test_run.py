@@ -198,21 +198,47 @@ class TwoNodes(RunTest):
         self.crew.order(0)
         self.assert_success(a, b)
 
-    def test_a_failure_on_one_restarts_both_and_costs_the_one(self):
-        a, b = (self.node(name, "-n", "2", "--max-restarts", "1") for name in "AB")
+    def fail_on_b(self, *flags):
+        """A worker of B fails once; what the workers of both are told of it."""
+        a, b = (self.node(name, "-n", "2", "--max-restarts", "1", *flags) for name in "AB")
         first = self.crew.complete(4)
         self.crew.order(9, to=next(one for one in first if one.node == "B"))
         again = self.crew.complete(4, but=first)
         self.assert_one_place(again)
-        self.assertEqual({(one.node, one["TORCHELASTIC_RESTART_COUNT"]) for one in again}, {("A", "0"), ("B", "1")})
         self.crew.order(0)
         self.assert_success(a, b)
         self.assertEqual(len(self.crew.starts()), 8)
-        self.assertIn("exit code 9", "\n".join(b.err.seen))
-        self.assertNotIn("exit code 9", "\n".join(a.err.seen))
+        return ({(one.node, one["TORCHELASTIC_RESTART_COUNT"]) for one in again},
+                *("\n".join(one.err.seen) for one in (a, b)))
+
+    def test_a_failure_on_one_restarts_both_and_both_name_it(self):
+        counts, a, b = self.fail_on_b()
+        self.assertEqual(counts, {("A", "1"), ("B", "1")})
+        for told in (a, b):
+            self.assertRegex(told, r"rank \d on \S+ failed: ended with exit code 9; restart 1 of 1")
+
+    def test_a_failure_costs_the_one_if_each_counts_its_own(self):
+        counts, a, b = self.fail_on_b("--restart-policy", "torchrun")
+        self.assertEqual(counts, {("A", "0"), ("B", "1")})
+        self.assertRegex(b, r"exit code 9; restart 1 of 1")
+        self.assertRegex(a, r"rank \d on \S+ failed: ended with exit code 9: joining the next round")
+
+    def test_failures_on_different_nodes_spend_one_budget(self):
+        nodes = {name: self.node(name, "--max-restarts", "2", nnodes="3") for name in "ABC"}
+        before = []
+        for count, name in enumerate("ABC"):
+            now = self.crew.complete(3, but=before)
+            self.assertEqual({one["TORCHELASTIC_RESTART_COUNT"] for one in now}, {str(count)})
+            self.crew.order(9, to=next(one for one in now if one.node == name))
+            before += now
+        for name, run in nodes.items():
+            code, _, err = run.finish()
+            self.assertEqual(code, 9 if name == "C" else 73, err)
+            self.assertRegex(err, r"rank 2 on \S+ failed: ended with exit code 9")
+        self.assertEqual(len(self.crew.starts()), 9)
 
     def test_failures_in_turn_each_cost_their_own_node(self):
-        a, b = (self.node(name, "--max-restarts", "1") for name in "AB")
+        a, b = (self.node(name, "--max-restarts", "1", "--restart-policy", "torchrun") for name in "AB")
         before = []
         for name in "AB":
             now = self.crew.complete(2, but=before)
@@ -295,7 +321,7 @@ class TwoNodes(RunTest):
         self.assertEqual(len(self.crew.starts()), 2)
 
     def test_a_node_that_fails_after_the_other_has_succeeded(self):
-        """The one that is done waits at the end, is not started again, and is not ended as a failure."""
+        """The one that is done waits at the end, is not started again, and tells why the run has failed."""
         a, b = (self.node(name) for name in "AB")
         workers = {one.node: one for one in self.crew.complete(2)}
         self.crew.order(0, to=workers["A"])
@@ -304,21 +330,22 @@ class TwoNodes(RunTest):
         code, _, err = b.finish()
         self.assertEqual(code, 9, err)
         code, _, err = a.finish()
-        self.assertEqual(code, 0, err)
+        self.assertEqual(code, 73, err)
+        self.assertRegex(err, r"the run has failed on another node: rank 1 on \S+ failed: ended with exit code 9")
         self.assert_nobody_left(a, b)
 
     def test_a_restart_after_the_other_has_succeeded(self):
-        """Nobody is left to run with: the failure is what ends the node, not that the others are gone."""
+        """Workers that begin again need all the others: those that were done begin again with them."""
         a, b = (self.node(name, "--max-restarts", "1") for name in "AB")
-        workers = {one.node: one for one in self.crew.complete(2)}
+        first = self.crew.complete(2)
+        workers = {one.node: one for one in first}
         self.crew.order(0, to=workers["A"])
         until(lambda: not workers["A"].lives())
         self.crew.order(9, to=workers["B"])
-        code, _, err = a.finish()
-        self.assertEqual(code, 0, err)
-        code, _, err = b.finish()
-        self.assertIn("exit code 9", err)
-        self.assertNotEqual(code, 0, err)
+        again = self.crew.complete(2, but=first)
+        self.assertEqual({one["TORCHELASTIC_RESTART_COUNT"] for one in again}, {"1"})
+        self.crew.order(0)
+        self.assert_success(a, b)
         self.assert_nobody_left(a, b)
 
     def test_failures_on_both_at_once(self):
@@ -333,16 +360,35 @@ class TwoNodes(RunTest):
         self.assert_success(a, b)
 
     def test_a_spent_budget_ends_a_node_that_waits_to_start_again(self):
-        """Both fail at once, as they do when one takes the other with it; only one of them has restarts left."""
-        a, b = self.node("A", "--max-restarts", "3"), self.node("B")
+        """Both fail at once, as they do when one takes the other with it: the run fails once, of one cause."""
+        a, b = (self.node(name) for name in "AB")
         self.crew.complete(2)
         self.crew.order(9, to="restart0")
-        code, _, err = b.finish()
-        self.assertEqual(code, 9, err)
-        code, _, err = a.finish()
-        self.assertEqual(code, 73, err)
-        self.assertEqual(err.count("the run has failed on another node"), 1, err)
+        codes = []
+        for run in (a, b):
+            code, _, err = run.finish()
+            codes.append(code)
+            self.assertRegex(err, r"rank \d on \S+ failed: ended with exit code 9")
+        self.assertIn(9, codes)
+        self.assertLessEqual(set(codes), {9, 73})
         self.assert_nobody_left(a, b)
+
+    def test_other_restarts_than_the_run_s_are_warned_of(self):
+        a = self.node("A", "--max-restarts", "3", nnodes="1:2")
+        self.crew.complete(1)
+        b = self.node("B", nnodes="1:2")
+        b.err.until("other values than the run's first, which count: --max-restarts")
+        self.crew.order(0)
+        self.assert_success(a, b)
+
+    def test_an_exit_code_that_is_not_started_again(self):
+        a, b = (self.node(name, "--max-restarts", "3", "--no-restart-codes", "9") for name in "AB")
+        workers = {one.node: one for one in self.crew.complete(2)}
+        self.crew.order(9, to=workers["B"])
+        for run, expected in ((b, 9), (a, 73)):
+            code, _, err = run.finish()
+            self.assertEqual(code, expected, err)
+            self.assertIn("not started again: exit code 9", err)
 
     def test_the_host_is_gone(self):
         """Workers go on without the store of the rendezvous, and what they do counts."""

@@ -59,6 +59,7 @@ struct WatchdogSpec {
 
 struct AgentOptions {
   WorkerSpec spec;
+  RunRules rules = {};  // Its max_restarts is the one of `spec`.
   RendezvousParameters rendezvous;
   std::shared_ptr<LogsSpecs> logs;
   // How workers are stopped, contained and written down; its attempt and commands are filled in.

@@ -36,11 +36,29 @@ struct RendezvousWait {
   std::optional<Duration> left = {};  // Until it is given up, or its time is over.
 };
 
+// What the nodes of a run with a coordinator agree on; those of its first node count.
+struct RunRules {
+  // When the workers are not started again:
+  std::int64_t max_restarts = 0;  // After so many failures in the whole run,
+  Duration restart_window{};      // or, if it is above zero, within so long.
+  bool per_node = false;          // Each node counts its own, as torchrun's do.
+  std::int64_t crash_loop = 0;    // After so many failures in a row (0: any number),
+  Duration crash_loop_time{};     // each so soon after the start.
+  std::vector<std::int64_t> no_restart_codes = {};
+  std::int64_t node_strikes = 0;  // A node that failed first so often is not let in; 0: it is.
+  std::optional<std::int64_t> max_membership_changes = {};  // Empty: any number.
+
+  Duration heartbeat_limit = 5s;     // A node that says nothing for so long is lost.
+  Duration reconnect_grace = 100ms;  // One whose connection was closed may come back so long.
+  // For a round to come together again; empty: join_timeout, as for the first. This node's own.
+  std::optional<Duration> rejoin_timeout = {};
+};
+
 // What an agent brings along to the coordinator of its run.
 struct AgentPart {
   std::string role = "default";
   std::int64_t workers = 1;
-  std::int64_t max_restarts = 0;  // Of the whole run.
+  RunRules rules = {};
 };
 
 struct RendezvousParameters {
@@ -145,6 +163,7 @@ class Coordination {
     bool is_failure = false;  // A worker failed, somewhere;
     bool is_ours = false;     // on this node.
     std::int64_t restart_count = 0;
+    std::string note = {};  // Of RunFailed: why it is not started again, if not for want of restarts.
   };
 
   virtual void failed(const WorkerFailure& failure) = 0;

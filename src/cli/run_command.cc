@@ -102,7 +102,8 @@ Result<Prepared> prepare(const RunFlags& flags) {
   prepared.notes = plan->warnings;
   agent.spec.role = plan->role;
   agent.spec.local_world_size = *count;
-  agent.spec.max_restarts = plan->max_restarts;
+  agent.rules = plan->rules;
+  agent.spec.max_restarts = static_cast<int>(plan->rules.max_restarts);
   agent.spec.virtual_local_rank = plan->virtual_local_rank;
   agent.spec.environment = our_environment();
   const auto variable = [&](const char* name) {

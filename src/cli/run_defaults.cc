@@ -119,10 +119,16 @@ class Resolver {
   }
 
   Result<void> read_numbers() {
-    const auto restarts = python_int(flags_.max_restarts);
-    if (!restarts || *restarts < 0 || *restarts > std::numeric_limits<int>::max())
-      return wrong("max-restarts", flags_.max_restarts, "a whole number, 0 or more");
-    plan_.max_restarts = static_cast<int>(*restarts);
+    auto rules = parse_run_rules(flags_.restarts, flags_.max_restarts);
+    if (!rules) {
+      // A variable is called by its own name.
+      const std::string flag = "--max-restarts is ";
+      if (rules.error().message.starts_with(flag))
+        return fail(ErrorKind::InvalidArgument, flags_.named("max-restarts") + " is " +
+                                                    rules.error().message.substr(flag.size()));
+      return tl::unexpected(rules.error());
+    }
+    plan_.rules = std::move(*rules);
     char* end = nullptr;
     const double interval = std::strtod(flags_.monitor_interval.c_str(), &end);
     if (end == flags_.monitor_interval.c_str() || *end != 0 || !(interval > 0))

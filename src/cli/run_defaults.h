@@ -14,7 +14,7 @@ using RunMode = runtime::ScriptMode;
 
 struct RunPlan {
   RendezvousParameters rendezvous;
-  int max_restarts = 0;
+  RunRules rules;
   RunMode mode = RunMode::Script;
   std::string python = "python3";
   std::string start_method;  // Only matters with RunPath.

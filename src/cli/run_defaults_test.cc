@@ -167,7 +167,7 @@ TEST(RunDefaults, NumbersAreTakenAsPythonTakesThem) {
   EXPECT_EQ(made.nproc, "4");
   EXPECT_EQ(made.rendezvous.min_nodes, 10);
   EXPECT_EQ(made.rendezvous.max_nodes, 20);
-  EXPECT_EQ(made.max_restarts, 3);
+  EXPECT_EQ(made.rules.max_restarts, 3);
 }
 
 TEST(RunDefaults, HowTheScriptIsRun) {

@@ -62,8 +62,8 @@ void add_process_flags(CLI::App& command, RunFlags& flags) {
   Group workers(command, "Workers");
   workers.value("nproc-per-node", flags.nproc_per_node, "N",
                 "Workers on this node: a number, gpu, cpu, or auto (GPUs if any, else CPUs)", 'n');
-  workers.value("max-restarts", flags.max_restarts, "N",
-                "How often the workers are started again after a failure");
+  workers.value("max-restarts", flags.max_restarts, "N[/TIME]",
+                "How often the workers are started again after a failure; 3/1h: within an hour");
   workers.flag("module", flags.module, "SCRIPT is a module: python -m SCRIPT", 'm');
   workers.flag("no-python", flags.no_python, "SCRIPT is a program: run it directly");
   workers.flag("run-path", flags.run_path, "Run the script by Python's runpy");
@@ -80,6 +80,26 @@ void add_process_flags(CLI::App& command, RunFlags& flags) {
                 "For torchrun's sake: spawn, fork, forkserver");
   workers.value("monitor-interval", flags.monitor_interval, "SECONDS",
                 "For torchrun's sake: a worker's end is seen at once, without looking");
+}
+
+void add_restart_flags(CLI::App& command, RestartFlags& flags) {
+  Group group(command, "Restarts and lost nodes, where regroup hosts a c10d rendezvous");
+  group.value("restart-policy", flags.policy, "WHO",
+              "Who counts restarts: run (one count for all nodes), torchrun (each node its own)");
+  group.value("crash-loop", flags.crash_loop, "N/TIME",
+              "Give up after N failures in a row within TIME of the start: 3/30s");
+  group.value("no-restart-codes", flags.no_restart_codes, "CODE,...",
+              "Exit codes after which the run is over; -9 is SIGKILL");
+  group.value("node-strikes", flags.node_strikes, "N",
+              "A node that was the first to fail N times is not let in again");
+  group.value("max-membership-changes", flags.max_changes, "N",
+              "How often nodes may come, leave or be lost; without it any number");
+  group.value("rejoin-timeout", flags.rejoin_timeout, "TIME",
+              "How long the survivors wait for a replacement. Default join_timeout");
+  group.value("heartbeat-limit", flags.heartbeat_limit, "TIME",
+              "A node that is silent for so long is lost");
+  group.value("reconnect-grace", flags.reconnect_grace, "TIME",
+              "A node whose connection breaks has so long to come back; its workers run on");
 }
 
 void add_other_flags(CLI::App& command, RunFlags& flags) {
@@ -141,6 +161,7 @@ std::string RunFlags::named(const std::string& option) const {
 void add_run_flags(CLI::App& command, RunFlags& flags) {
   add_node_flags(command, flags);
   add_process_flags(command, flags);
+  add_restart_flags(command, flags.restarts);
   add_worker_flags(command, flags.workers);
   add_other_flags(command, flags);
 }

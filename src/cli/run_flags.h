@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/restart_flags.h"
 #include "cli/worker_flags.h"
 #include "regroup/result.h"
 
@@ -37,6 +38,7 @@ struct RunFlags {
 
   std::string nproc_per_node = "1";
   std::string max_restarts = "0";
+  RestartFlags restarts;
   std::string monitor_interval = "0.1";
   std::string role = "default";
   bool module = false;

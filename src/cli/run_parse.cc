@@ -67,6 +67,7 @@ const std::vector<Choice>& choices() {
       {"event-log-handler", {"null", "console", "dynamic_rendezvous"}},
       {"numa-binding", {"node", "socket", "exclusive", "core-complex"}},
       {"exit-code", {"worker", "torchrun"}},
+      {"restart-policy", {"run", "torchrun"}},
       {"color", {"auto", "always", "never"}},
       {"log-format", {"text", "json"}},
       {"report", {"regroup", "torchrun"}},

@@ -85,6 +85,12 @@ std::string text_of(const ProcessFailure& failure) {
          " failed: " + failure.message;
 }
 
+bool asks_for_a_coordinator(const RunRules& rules) {
+  return rules.restart_window > Duration{} || rules.crash_loop > 0 ||
+         !rules.no_restart_codes.empty() || rules.node_strikes > 0 ||
+         rules.max_membership_changes || rules.rejoin_timeout;
+}
+
 std::string names_of(const std::vector<int>& signals) {
   std::string names;
   for (const int number : signals) names += (names.empty() ? "" : ",") + io::signal_name(number);
@@ -109,7 +115,8 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
 RendezvousParameters AgentHost::reporting(RendezvousParameters parameters) {
   parameters.agent = AgentPart{.role = options_.spec.role,
                                .workers = options_.spec.local_world_size,
-                               .max_restarts = options_.spec.max_restarts};
+                               .rules = options_.rules};
+  parameters.agent->rules.max_restarts = options_.spec.max_restarts;
   if (!parameters.on_status)
     parameters.on_status = [this](const std::string& line) {
       loop_.post([this, line] {
@@ -184,6 +191,13 @@ void AgentHost::joined(Result<JoinedRound> done) {
     records_.joined(*round_);
     ++rounds_;
     tell({.kind = Kind::Joined, .took = round_->took_to_meet + round_->took_to_assign});
+    if (!round_->info.restart_count && asks_for_a_coordinator(options_.rules) &&
+        !std::exchange(warned_, true))
+      host_.warn(
+          "the flags about restarts and lost nodes need a coordinator, which is there where "
+          "regroup "
+          "hosts a c10d rendezvous: without one only --max-restarts counts, on each node by "
+          "itself");
     std::optional<int> restarts;
     if (round_->info.restart_count) restarts = static_cast<int>(*round_->info.restart_count);
     return play(machine_.on_joined(restarts));
@@ -234,9 +248,9 @@ void AgentHost::start(int restart_count) {
              if (machine_.state() != State::Healthy) return;
              tell({.kind = Kind::FailedElsewhere,
                    .text = told.text,
-                   .restart = static_cast<int>(told.restart_count),
+                   .restart = told.restart_count,
                    .max_restarts = options_.spec.max_restarts});
-             play(machine_.on_members_changed());
+             play(machine_.on_members_changed(told.restart_count));
            },
        .failed =
            [this](const std::string& cause) {
@@ -374,7 +388,8 @@ void AgentHost::ask() {
                      .exit_code = -1,
                      .text = "the workers of node " + std::to_string(round_->info.rank) +
                              " ended by nobody's order"});
-  meeting_.await_decision([this](bool restart) { play(machine_.on_decided(restart)); });
+  meeting_.await_decision(
+      [this](std::optional<int> restart_count) { play(machine_.on_decided(restart_count)); });
 }
 
 void AgentHost::check_in(bool succeeded) {
@@ -389,7 +404,7 @@ void AgentHost::check_in(bool succeeded) {
                       records_.checked_in();
                       tell({.kind = Kind::CheckedIn, .text = end.text});
                       result_.cause_elsewhere = meeting_.verdict();
-                      play(machine_.on_checked_in(end.how));
+                      play(machine_.on_checked_in(end.how, end.restart_count));
                     });
 }
 
@@ -401,6 +416,8 @@ void AgentHost::finish(Ending ending) {
     tell({.kind = Kind::Noted, .text = "watchdog: stopped"});
     records_.watchdog({.event = "watchdog stopped"});
   }
+  if (const std::string note = meeting_.end_note(); !note.empty())
+    tell({.kind = Kind::Waiting, .text = "not started again: " + note});
   tell({.kind = Kind::Ended, .result = &result_});
   loop_.stop();
 }

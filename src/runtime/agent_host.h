@@ -66,6 +66,7 @@ class AgentHost {
   std::unique_ptr<WatchdogHost> watchdog_;        // May be null.
   std::unique_ptr<WorkerHeartbeats> heartbeats_;  // With the watchdog.
   RunResult result_;
+  bool warned_ = false;
   bool reported_ = false;  // The failure of this start's first worker.
 
   // For health().

@@ -226,7 +226,7 @@ TEST_F(CoordinatorHostTest, TwoAgentsMeetAndAreToldTheirRanks) {
   // All in one go: what stands behind the question belongs to the session.
   a.ask().hello("r", kTwo).join().send();
   EXPECT_TRUE(a.is_ready());
-  EXPECT_EQ(a.expect<Welcome>().heartbeat_limit, kLong);
+  EXPECT_EQ(a.expect<Welcome>().rules.heartbeat_limit, kLong);
   Agent b = joining("b");
   const auto first = a.expect<Sealed>();
   const auto second = b.expect<Sealed>();

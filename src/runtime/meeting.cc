@@ -236,7 +236,8 @@ void Meeting::watch_orders(Coordination& coordinator, const Watch& watch) {
         // Of our own failure we know; its end is waited for by await_decision().
         if (order.is_ours) return;
         if (order.is_failure)
-          return answer(watch.failed_elsewhere, ToldFailure{order.text, order.restart_count});
+          return answer(watch.failed_elsewhere,
+                        ToldFailure{order.text, static_cast<int>(order.restart_count)});
         return answer(watch.changed, order.text);
       case Kind::RunFailed:
         note_end(order);
@@ -255,33 +256,39 @@ void Meeting::note_end(const Coordination::Order& order) {
   run_failed_ = true;
   const std::lock_guard lock(mutex_);
   if (!order.is_ours) verdict_ = order.text;
+  end_note_ = order.note;
+}
+
+std::string Meeting::end_note() {
+  const std::lock_guard lock(mutex_);
+  return end_note_;
 }
 
 void Meeting::report(const WorkerFailure& failure) {
   if (Coordination* coordinator = coordinator_) coordinator->failed(failure);
 }
 
-void Meeting::await_decision(std::function<void(bool)> done) {
+void Meeting::await_decision(std::function<void(std::optional<int>)> done) {
   queue([this, done = std::move(done)] {
-    loop_.post([here = here_, done, restart = await_decision_now()] {
-      if (*here) done(restart);
+    loop_.post([here = here_, done, restart_count = await_decision_now()] {
+      if (*here) done(restart_count);
     });
   });
 }
 
-bool Meeting::await_decision_now() {
+std::optional<int> Meeting::await_decision_now() {
   using Kind = Coordination::Order::Kind;
   Coordination& coordinator = *coordinator_;
   Instant until = io::now() + kDecisionLimit;
   while (rest({}) && io::now() < until) {
     const Coordination::Order order = coordinator.wait(kSlice);
     note_end(order);
-    if (order.kind == Kind::RunFailed) return false;
-    if (order.kind != Kind::None) return true;
+    if (order.kind == Kind::RunFailed) return std::nullopt;
+    if (order.kind != Kind::None) return static_cast<int>(order.restart_count);
     // It is told again when the coordinator is back.
     if (!coordinator.trouble().empty()) until = io::now() + kDecisionLimit;
   }
-  return true;
+  return static_cast<int>(coordinator.order().restart_count);
 }
 
 void Meeting::say_stalled(std::optional<core::hang::Votes> votes) {
@@ -410,7 +417,9 @@ Meeting::CheckedIn Meeting::await_over(Coordination& coordinator, Duration limit
       case Kind::Closed:
         return {};
       case Kind::Rejoin:
-        return {.text = order.text, .how = Restart};
+        return {.text = order.text,
+                .how = Restart,
+                .restart_count = static_cast<int>(order.restart_count)};
       case Kind::RunFailed:
         return {.text = order.text, .how = RunFailed};
     }

@@ -28,7 +28,7 @@ namespace regroup::runtime {
 // What another node, or the coordinator, says of a round.
 struct ToldFailure {
   std::string text;
-  std::int64_t restart_count = 0;  // Of what comes next.
+  int restart_count = 0;  // Of what comes next.
 };
 
 // A round that this node is in, with the ranks of its workers.
@@ -67,8 +67,8 @@ class Meeting {
 
   // Tells the coordinator at once that a worker of ours has failed, if there is one.
   void report(const WorkerFailure& failure);
-  // What it makes of it: true, all join again.
-  void await_decision(std::function<void(bool)> done);
+  // What it makes of it: the number of the restart that follows; none: the run is over.
+  void await_decision(std::function<void(std::optional<int>)> done);
 
   // Whether this node's workers are stalled, for the others to know; and whether the last that was
   // heard of all nodes makes a hang. Told and asked by watch().
@@ -84,6 +84,7 @@ class Meeting {
   struct CheckedIn {
     std::string text = {};  // Who was not waited for, and why.
     core::agent::CheckedIn how = core::agent::CheckedIn::Over;
+    std::optional<int> restart_count = {};
   };
   void check_in(bool succeeded, std::string cause, Duration limit,
                 std::function<void(CheckedIn)> done);
@@ -93,6 +94,8 @@ class Meeting {
   std::string verdict();
   // It has, for what happened here or elsewhere.
   bool run_failed() const { return run_failed_; }
+  // Why the run is not started again, if not for want of restarts.
+  std::string end_note();
 
   // Off the lists; `close`: the run is over for everybody. Stays a moment for others who still read
   // from a store that we host.
@@ -104,7 +107,7 @@ class Meeting {
   Result<JoinedRound> join_now();
   void watch_now(const Watch& watch);
   void watch_orders(Coordination& coordinator, const Watch& watch);
-  bool await_decision_now();
+  std::optional<int> await_decision_now();
   CheckedIn check_in_now(bool succeeded, const std::string& cause, Duration limit);
   CheckedIn await_over(Coordination& coordinator, Duration limit);
   std::string pass_exit_barrier(bool succeeded, const std::string& cause, Duration limit);
@@ -138,6 +141,7 @@ class Meeting {
   std::uint64_t begun_ = 0;
   std::uint64_t enough_ = 0;
   std::string verdict_;
+  std::string end_note_;
   std::optional<core::hang::Votes> votes_;
   std::atomic<bool> hang_ = false;
   std::atomic<bool> run_failed_ = false;

@@ -155,7 +155,7 @@ class TheSession final : public Session {
         pauses_ = first_pauses();
       }
       if (const auto* welcome = std::get_if<Welcome>(&whole.message))
-        pulse.set_limit(welcome->heartbeat_limit);
+        pulse.set_limit(welcome->rules.heartbeat_limit);
       options_.on_message(std::move(whole.message));
       if (refused) return refused;
     }

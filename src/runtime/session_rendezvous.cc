@@ -11,6 +11,7 @@
 #include "core/coordinator/member.h"
 #include "io/clock.h"
 #include "runtime/bootstrap.h"
+#include "runtime/log.h"
 #include "runtime/session.h"
 #include "runtime/this_node.h"
 #include "runtime/wait_lines.h"
@@ -35,6 +36,7 @@ constexpr Duration kHostStays = 5s;
 Hello hello_of(const SessionRendezvousOptions& options) {
   const RendezvousParameters& parameters = options.parameters;
   const Settings& settings = options.settings;
+  const RunRules& rules = parameters.agent->rules;
   return {.run_id = settings.run_id,
           .node = make_node_id(options.address),
           .claim = {.name = name_of_this_node(parameters, options.address),
@@ -45,7 +47,38 @@ Hello hello_of(const SessionRendezvousOptions& options) {
           .rules = {.min_nodes = settings.min_nodes,
                     .max_nodes = settings.max_nodes,
                     .last_call = settings.last_call_timeout,
-                    .max_restarts = parameters.agent->max_restarts}};
+                    .heartbeat_limit = rules.heartbeat_limit,
+                    .pardon = rules.reconnect_grace,
+                    .max_restarts = rules.max_restarts,
+                    .window = rules.restart_window,
+                    .per_node = rules.per_node,
+                    .crash_loop = rules.crash_loop,
+                    .crash_loop_time = rules.crash_loop_time,
+                    .no_restart_codes = rules.no_restart_codes,
+                    .node_strikes = rules.node_strikes,
+                    .max_changes = rules.max_membership_changes}};
+}
+
+// What this node was started with and what counts, where they are not the same.
+std::string differences(const Rules& ours, const Rules& theirs) {
+  std::string text;
+  const auto compare = [&](const char* flag, const auto& mine, const auto& run) {
+    if (mine != run) text += (text.empty() ? "" : ", ") + std::string(flag);
+  };
+  compare("--nnodes", std::pair(ours.min_nodes, ours.max_nodes),
+          std::pair(theirs.min_nodes, theirs.max_nodes));
+  // With --restart-policy torchrun each node's own number is meant.
+  if (!theirs.per_node) compare("--max-restarts", ours.max_restarts, theirs.max_restarts);
+  compare("--max-restarts", ours.window, theirs.window);
+  compare("--restart-policy", ours.per_node, theirs.per_node);
+  compare("--crash-loop", std::pair(ours.crash_loop, ours.crash_loop_time),
+          std::pair(theirs.crash_loop, theirs.crash_loop_time));
+  compare("--no-restart-codes", ours.no_restart_codes, theirs.no_restart_codes);
+  compare("--node-strikes", ours.node_strikes, theirs.node_strikes);
+  compare("--max-membership-changes", ours.max_changes, theirs.max_changes);
+  compare("--heartbeat-limit", ours.heartbeat_limit, theirs.heartbeat_limit);
+  compare("--reconnect-grace", ours.pardon, theirs.pardon);
+  return text;
 }
 
 class SessionHandler final : public RendezvousHandler, public Coordination {
@@ -58,6 +91,8 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
         connect_(std::move(options.connect)),
         open_store_(std::move(options.open_store)),
         sessions_here_(std::move(options.sessions_here)),
+        rejoin_timeout_(
+            options.parameters.agent->rules.rejoin_timeout.value_or(settings_.join_timeout)),
         lines_(options.parameters),
         bootstrap_(settings_.run_id, options.address, *interrupted_),
         member_(hello_of(options)) {}
@@ -223,6 +258,12 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
   bool in_round() const { return member_.sealed() && !member_.joining(); }
 
   void hear(FromCoordinator message) {
+    if (const auto* welcome = std::get_if<Welcome>(&message)) {
+      const std::string differ = differences(member_.hello().rules, welcome->rules);
+      if (!differ.empty() && !std::exchange(warned_, true))
+        log_warning("this node was started with other values than the run's first, which count: " +
+                    differ);
+    }
     {
       const std::lock_guard lock(mutex_);
       trouble_.clear();
@@ -245,7 +286,8 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
                    .text = stop.text,
                    .is_failure = stop.verdict.has_value(),
                    .is_ours = stop.verdict && stop.culprit == member_.id(),
-                   .restart_count = stop.restart_count};
+                   .restart_count = stop.restart_count,
+                   .note = stop.note};
     };
     if (member_.over()) return {.kind = Order::Kind::Over};
     if (member_.end())
@@ -258,9 +300,13 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
 
   Result<Sealed> await_seal() {
     const Instant begun = io::now();
-    const Instant give_up = begun + settings_.join_timeout;
     lines_.begin(begun);
     std::unique_lock lock(mutex_);
+    const bool again = member_.sealed().has_value();
+    const Duration limit = again ? rejoin_timeout_ : settings_.join_timeout;
+    limit_name_ =
+        again && rejoin_timeout_ != settings_.join_timeout ? "--rejoin-timeout" : "join_timeout";
+    const Instant give_up = begun + limit;
     for (;;) {
       if (auto end = why_not(); !end) return tl::unexpected(end.error());
       if (!member_.joining()) return *member_.sealed();
@@ -274,9 +320,8 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
         go();
         if (!is_late)
           return fail(ErrorKind::Cancelled, "interrupted while waiting for the other nodes");
-        return fail(ErrorKind::Timeout, "the nodes did not meet within " +
-                                            in_words(settings_.join_timeout) +
-                                            " (join_timeout): " + progress);
+        return fail(ErrorKind::Timeout, "the nodes did not meet within " + in_words(limit) + " (" +
+                                            limit_name_ + "): " + progress);
       }
       tell(now, give_up);
       changed_.wait_for(lock, std::min<Duration>(kSlice, give_up - now + 1ms));
@@ -327,8 +372,9 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
                 {.what = progress->text, .limit = limit, .brief = progress->brief, .until = until});
   }
 
-  static std::string limit_text(Instant now, Instant give_up) {
-    return "; gives up in " + in_words(std::max(give_up - now, Duration{})) + " (join_timeout)";
+  std::string limit_text(Instant now, Instant give_up) const {
+    return "; gives up in " + in_words(std::max(give_up - now, Duration{})) + " (" + limit_name_ +
+           ")";
   }
 
   // None: the round was broken before it began.
@@ -403,9 +449,11 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
   const std::function<Result<io::ClientSocket>()> connect_;
   const StoreOpener open_store_;
   const std::function<std::size_t()> sessions_here_;
+  const Duration rejoin_timeout_;
 
   std::mutex calls_;  // Around the calls that wait.
   WaitLines lines_;
+  std::string limit_name_;
   Bootstrap bootstrap_;
   std::optional<Progress> told_progress_;
   std::optional<Instant> last_call_until_;
@@ -414,6 +462,7 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
   std::condition_variable changed_;
   Member member_;
   std::string trouble_;
+  bool warned_ = false;  // Of the session's thread.
   bool woken_ = false;
   std::shared_ptr<Session> session_;  // Never destroyed with mutex_ held: its thread may want it.
 };

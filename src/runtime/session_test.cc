@@ -88,7 +88,7 @@ TEST_F(SessionTest, IntroducesItselfOnEveryConnection) {
   {
     Caller first = start(options());
     expect_introduction(first, 1);
-    first.say(Welcome{.member = false, .heartbeat_limit = kNeverSilent});
+    first.say(Welcome{.member = false, .rules = {.heartbeat_limit = kNeverSilent}});
     wait_for(heard_, 1);
   }
   EXPECT_THAT(wait_for(lost_, 1), ElementsAre(HasSubstr("closed")));
@@ -98,10 +98,10 @@ TEST_F(SessionTest, IntroducesItselfOnEveryConnection) {
   }
   Caller third = coordinator_.accept();
   expect_introduction(third, 3);
-  third.say(Welcome{.member = true, .heartbeat_limit = kNeverSilent});
+  third.say(Welcome{.member = true, .rules = {.heartbeat_limit = kNeverSilent}});
   EXPECT_THAT(wait_for(heard_, 2),
-              ElementsAre(Welcome{.member = false, .heartbeat_limit = kNeverSilent},
-                          Welcome{.member = true, .heartbeat_limit = kNeverSilent}));
+              ElementsAre(Welcome{.member = false, .rules = {.heartbeat_limit = kNeverSilent}},
+                          Welcome{.member = true, .rules = {.heartbeat_limit = kNeverSilent}}));
   EXPECT_EQ(wait_for(lost_, 2).size(), 2u);
 }
 
@@ -144,7 +144,7 @@ TEST_F(SessionTest, PingsAndLivesOnTheAnswers) {
 TEST_F(SessionTest, PingsAsOftenAsTheWelcomeSays) {
   Caller caller = start(options(kNeverSilent));
   expect_introduction(caller, 1);
-  caller.say(Welcome{.member = false, .heartbeat_limit = kSoonSilent});
+  caller.say(Welcome{.member = false, .rules = {.heartbeat_limit = kSoonSilent}});
   const auto message = caller.next();
   ASSERT_TRUE(message);
   EXPECT_TRUE(std::holds_alternative<Ping>(*message));

@@ -1,11 +1,14 @@
 #include "wire/session.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "core/rendezvous/settings.h"
 #include "wire/byte_reader.h"
 #include "wire/limits.h"
 #include "wire/session_fields.h"
@@ -61,6 +64,11 @@ class FieldWriter {
   void long_text(const char* /*what*/, std::string_view value) {
     text_of(value, kLongestReportText);
   }
+  void numbers(const char* /*what*/, const std::vector<std::int64_t>& values) {
+    const std::size_t kept = std::min(values.size(), kSessionNumbers);
+    raw(static_cast<std::uint32_t>(kept));
+    for (std::size_t i = 0; i < kept; ++i) raw(values[i]);
+  }
   template <class T, class Fields>
   void optional(const char* what, const std::optional<T>& value, const Fields& fields) {
     flag(what, value.has_value());
@@ -111,6 +119,8 @@ class FieldReader {
     value = Duration(take<std::int64_t>(what));
     if (value < Duration::zero())
       refuse(std::string(what) + " is " + std::to_string(value.count()) + " ns, below zero");
+    // So that sums of a few of them still fit.
+    if (value > core::rendezvous::kLongest) refuse(std::string(what) + " is more than ten years");
   }
   void flag(const char* what, bool& value) { value = small_number(what, 1) != 0; }
   template <class Enum>
@@ -119,6 +129,14 @@ class FieldReader {
   }
   void text(const char* what, std::string& value) { text_of(what, value, kSessionTextBytes); }
   void long_text(const char* what, std::string& value) { text_of(what, value, kLongestReportText); }
+  void numbers(const char* what, std::vector<std::int64_t>& values) {
+    const auto count = take<std::uint32_t>(what);
+    if (count > kSessionNumbers)
+      refuse(std::string(what) + " are " + std::to_string(count) + "; the limit is " +
+             std::to_string(kSessionNumbers));
+    for (std::uint32_t i = 0; i < count && reason_.empty(); ++i)
+      values.push_back(take<std::int64_t>(what));
+  }
   template <class T, class Fields>
   void optional(const char* what, std::optional<T>& value, const Fields& fields) {
     bool there = false;

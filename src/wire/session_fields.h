@@ -92,6 +92,14 @@ void fields(Codec& codec, Of<Codec, coordinator::Rules>& rules) {
   codec.duration("the heartbeat limit", rules.heartbeat_limit);
   codec.duration("the pardon", rules.pardon);
   codec.number("the restart limit", rules.max_restarts);
+  codec.duration("the restart window", rules.window);
+  codec.flag("the mark of counting per node", rules.per_node);
+  codec.count("the crash loop", rules.crash_loop);
+  codec.duration("the crash loop's time", rules.crash_loop_time);
+  codec.numbers("the codes", rules.no_restart_codes);
+  codec.count("the strikes", rules.node_strikes);
+  codec.optional("the limit of changes", rules.max_changes,
+                 [&](auto& changes) { codec.count("the limit of changes", changes); });
 }
 
 template <class Codec>
@@ -133,9 +141,9 @@ void fields(Codec& codec, Of<Codec, coordinator::Hello>& hello) {
   fields(codec, hello.claim);
   codec.text("the role", hello.role);
   codec.count("the number of workers", hello.workers, {.least = 1, .most = kSessionWorkers});
-  fields(codec, hello.rules);
   codec.optional("the running round", hello.running,
                  [&](auto& running) { fields(codec, running); });
+  fields(codec, hello.rules);  // Last, because there will be more of them.
 }
 
 template <class Codec>
@@ -176,7 +184,7 @@ void fields(Codec& codec, Of<Codec, coordinator::Look>& look) {
 template <class Codec>
 void fields(Codec& codec, Of<Codec, coordinator::Welcome>& welcome) {
   codec.flag("the mark of a member", welcome.member);
-  codec.duration("the heartbeat limit", welcome.heartbeat_limit);
+  fields(codec, welcome.rules);
 }
 
 template <class Codec>
@@ -204,6 +212,7 @@ void fields(Codec& codec, Of<Codec, coordinator::Stop>& stop) {
   codec.count("the round", stop.round);
   codec.choice("the kind of stop", stop.why, coordinator::Stop::Why::Closed);
   codec.text("the text", stop.text);
+  codec.text("the note", stop.note);
   codec.optional("the verdict", stop.verdict, [&](auto& verdict) { fields(codec, verdict); });
   fields(codec, stop.culprit);
   codec.count("the restart count", stop.restart_count);

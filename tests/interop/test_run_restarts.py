@@ -37,6 +37,8 @@ class Story:
             self.folder / name, *flags, *self.crew.command(), env={"TEST_NODE": name}))
 
     def node_of_c10d(self, name, *flags, nnodes="2"):
+        if self.side is not SIDES[0]:
+            flags = ("--restart-policy", "torchrun", *flags)  # Else ours are counted for the whole run.
         host = "true" if name == "A" else "false"
         self.node(name, "--nnodes", nnodes, "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{self.port}",
                   "--rdzv-id", "job", "--rdzv-conf", f"is_host={host},{CONF}", *flags)

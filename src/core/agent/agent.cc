@@ -159,8 +159,9 @@ Effects Agent::on_group_over(GroupEnd end) {
   return {};
 }
 
-Effects Agent::on_members_changed() {
+Effects Agent::on_members_changed(std::optional<int> told) {
   if (doing_ != Doing::Running) return {};
+  if (told) told_count_ = told;
   doing_ = Doing::Stopping;
   then_ = Then::Rejoin;
   return {Stop{settings_.stop_signal, settings_.grace}};
@@ -173,21 +174,25 @@ Effects Agent::on_run_failed() {
   return {Stop{settings_.stop_signal, settings_.grace}};
 }
 
-Effects Agent::on_decided(bool restart) {
+Effects Agent::on_decided(std::optional<int> told) {
   if (doing_ != Doing::Asking) return {};
   if (signal_ != 0) return leave(Ending::Signalled, false);
-  if (restart) return join();
+  if (told) {
+    told_count_ = told;
+    return join();
+  }
   state_ = State::Failed;
   return leave(Ending::Failed, false);
 }
 
-Effects Agent::on_checked_in(CheckedIn how) {
+Effects Agent::on_checked_in(CheckedIn how, std::optional<int> told) {
   if (doing_ != Doing::CheckingIn) return {};
   if (signal_ != 0) return leave(ending_, close_);
   switch (how) {
     case CheckedIn::Over:
       break;
     case CheckedIn::Restart:
+      if (told) told_count_ = told;
       return join();
     case CheckedIn::RunFailed:
       state_ = State::Failed;

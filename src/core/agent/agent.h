@@ -127,11 +127,13 @@ class Agent {
   void on_worker_failed();
   Effects on_group_over(GroupEnd end);
   // Nodes want to come in, a member is gone, or we were dropped.
-  Effects on_members_changed();
+  // `restart_count`: of what comes next, if a coordinator has said so.
+  Effects on_members_changed(std::optional<int> restart_count = {});
   // Another node says that the run has failed for good.
   Effects on_run_failed();
-  Effects on_decided(bool restart);
-  Effects on_checked_in(CheckedIn how = CheckedIn::Over);
+  // `restart_count` as above; empty: there is no restart.
+  Effects on_decided(std::optional<int> restart_count);
+  Effects on_checked_in(CheckedIn how = CheckedIn::Over, std::optional<int> restart_count = {});
   Effects on_left();
   // The first asks, the next one does not ask any more.
   Effects on_signal(int number);

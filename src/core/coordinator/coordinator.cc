@@ -57,13 +57,14 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
   if (node.session) {
     // The node knows better than we do that this connection is of no use any more.
     sessions_.erase(*node.session);
-    effects.push_back(CloseSession{*node.session, "the node has come again"});
+    add(effects, CloseSession{*node.session, "the node has come again"});
   }
   if (is_new) {
     node.id = hello.node;
     node.claim = std::move(hello.claim);
     node.role = std::move(hello.role);
     node.workers = hello.workers;
+    node.max_restarts = hello.rules.max_restarts;
   }
   node.session = session;
   node.heard = now.instant;
@@ -72,7 +73,7 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
 
   const bool member = hello.running && (is_member(node, *hello.running) ||
                                         restore(node, *hello.running, now, effects));
-  send(node, Welcome{.member = member, .heartbeat_limit = rules_.heartbeat_limit}, effects);
+  send(node, Welcome{.member = member, .rules = rules_}, effects);
   if (succeeded_) return send(node, Over{}, effects);
   if (end_) return send(node, *end_, effects);
   if (!hello.running) return;
@@ -82,9 +83,9 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
   }
   node.doing = Doing::Idle;
   const bool was_told = stopped_ == hello.running->place.round;
-  Stop stop = was_told ? stop_ : Stop{.why = Stop::Why::Members, .text = dropped_text()};
+  Stop stop = was_told ? stop_for(node) : Stop{.why = Stop::Why::Members, .text = dropped_text()};
   stop.round = hello.running->place.round;
-  stop.restart_count = restarts_;
+  stop.restart_count = restart_count(node);
   send(node, std::move(stop), effects);
 }
 
@@ -100,7 +101,7 @@ bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& 
   const bool is_blank = !announced_ && !state_.complete && state_.participants.empty();
   const bool is_newer = restoring_until_ && running.place.round > state_.round;
   if (is_newer) {
-    stop_round({.why = Stop::Why::Members, .text = "the other nodes are in a later round"},
+    stop_round({.why = Stop::Why::Members, .text = "the other nodes are in a later round"}, now,
                effects);
     state_.participants.clear();
     members_.clear();
@@ -131,6 +132,7 @@ bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& 
   members_.insert(node.id);
   names_[static_cast<std::size_t>(running.place.rank)] = node.claim.name;
   restarts_ = std::max(restarts_, running.restart_count);
+  node.restarts = running.restart_count;
   if (static_cast<std::int64_t>(state_.participants.size()) == world_size_)
     restoring_until_.reset();
   return true;
@@ -158,6 +160,10 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
     if (node.doing == Doing::Running) send(node, node.sealed, effects);
     return;
   }
+  if (const std::string why = why_struck(node.claim.name); !why.empty()) {
+    send(node, Refused{.why = why, .lasting = true}, effects);
+    return lose({node.id}, why, now, effects);
+  }
   const std::string before = phase(state_);
   node.join = join;
   node.doing = Doing::Joining;
@@ -168,7 +174,7 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
   follow(before, now, effects);
 }
 
-void Coordinator::on_failed(const Node& node, const Failed& failed, Now now, Effects& effects) {
+void Coordinator::on_failed(Node& node, const Failed& failed, Now now, Effects& effects) {
   // Whatever fails after a round was stopped is the stop's doing.
   if (!is_running() || failed.round != state_.round || node.doing != Doing::Running) return;
   if (!state_.participants.contains(node.id)) return;
@@ -178,12 +184,51 @@ void Coordinator::on_failed(const Node& node, const Failed& failed, Now now, Eff
             .verdict = failed.failure,
             .culprit = node.id};
   last_verdict_ = failed.failure.text;
-  if (restarts_ >= rules_.max_restarts) {
-    stop.why = Stop::Why::RunFailed;
-    return end_run(std::move(stop), now, effects);
+  switch (judge(node, failed.failure, now, stop.note)) {
+    case Verdict::Restart:
+      break;
+    case Verdict::Spent:
+    case Verdict::Final:
+      stop.why = Stop::Why::RunFailed;
+      return end_run(std::move(stop), now, effects);
   }
   ++restarts_;
-  stop_round(std::move(stop), effects);
+  ++node.restarts;
+  if (rules_.window > Duration{}) restarted_.push_back(now.instant);
+  ++strikes_[node.claim.name];
+  stop_round(std::move(stop), now, effects);
+}
+
+Coordinator::Verdict Coordinator::judge(const Node& node, const Failure& failure, Now now,
+                                        std::string& note) {
+  const auto& codes = rules_.no_restart_codes;
+  if (std::find(codes.begin(), codes.end(), failure.exit_code) != codes.end()) {
+    note = "exit code " + std::to_string(failure.exit_code) +
+           " is one that is not started again (--no-restart-codes)";
+    return Verdict::Final;
+  }
+  const bool is_quick = now.instant - sealed_at_ <= rules_.crash_loop_time;
+  quick_failures_ = is_quick ? quick_failures_ + 1 : 0;
+  if (rules_.crash_loop > 0 && quick_failures_ >= rules_.crash_loop) {
+    note = std::to_string(quick_failures_) +
+           " times in a row the workers failed right after their start (--crash-loop)";
+    return Verdict::Final;
+  }
+  if (rules_.per_node) return node.restarts < node.max_restarts ? Verdict::Restart : Verdict::Spent;
+  if (rules_.window == Duration{})
+    return restarts_ < rules_.max_restarts ? Verdict::Restart : Verdict::Spent;
+  while (!restarted_.empty() && now.instant - restarted_.front() > rules_.window)
+    restarted_.pop_front();
+  return static_cast<std::int64_t>(restarted_.size()) < rules_.max_restarts ? Verdict::Restart
+                                                                            : Verdict::Spent;
+}
+
+std::string Coordinator::why_struck(const std::string& name) const {
+  const auto found = strikes_.find(name);
+  if (rules_.node_strikes == 0 || found == strikes_.end() || found->second < rules_.node_strikes)
+    return "";
+  return name + " was the first to fail in " + std::to_string(found->second) +
+         (found->second == 1 ? " round" : " rounds") + " and is not let in again (--node-strikes)";
 }
 
 void Coordinator::on_done(Node& node, const Done& done, Now now, Effects& effects) {
@@ -201,7 +246,7 @@ void Coordinator::on_leave(Node& node, const Leave& leave, Now now, Effects& eff
     end_run({.why = Stop::Why::Closed,
              .text = leave.why.empty() ? name + " has closed the run" : leave.why},
             now, effects);
-  effects.push_back(CloseSession{*node.session, name + " has left"});
+  add(effects, CloseSession{*node.session, name + " has left"});
   sessions_.erase(*node.session);
   node.session.reset();
   if (is_done && !state_.closed) return;  // Its part is done, and stays so.
@@ -232,13 +277,13 @@ void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, 
     if (found == nodes_.end()) continue;
     if (found->second.session) {
       sessions_.erase(*found->second.session);
-      effects.push_back(CloseSession{*found->second.session, why});
+      add(effects, CloseSession{*found->second.session, why});
     }
     nodes_.erase(found);
   }
   if (state_.closed) return;
   if (is_running() && announced_ == state_.round && state_.participants.size() < members)
-    stop_round({.why = Stop::Why::Members, .text = why}, effects);
+    stop_round({.why = Stop::Why::Members, .text = why}, now, effects);
   follow(before, now, effects);
 }
 
@@ -277,7 +322,7 @@ void Coordinator::find_lost(Now now, Effects& effects) {
     stop_round(
         {.why = Stop::Why::Members,
          .text = std::to_string(missing) + " of the round have not come back to the coordinator"},
-        effects);
+        now, effects);
   follow(phase(state_), now, effects);
 }
 
@@ -346,7 +391,7 @@ void Coordinator::on_swapped(State state, Now now, Effects& effects) {
   }
   if (was_running && is_running() && announced_ == state_.round &&
       state_.participants.size() < members)
-    stop_round({.why = Stop::Why::Members, .text = "a node of the round is gone"}, effects);
+    stop_round({.why = Stop::Why::Members, .text = "a node of the round is gone"}, now, effects);
   // Who was dropped by somebody that judges by other rules joins again.
   for (auto& [id, node] : nodes_)
     if ((node.doing == Doing::Running || node.doing == Doing::Done) &&
@@ -355,7 +400,7 @@ void Coordinator::on_swapped(State state, Now now, Effects& effects) {
            Stop{.round = announced_.value_or(0),
                 .why = Stop::Why::Members,
                 .text = dropped_text(),
-                .restart_count = restarts_},
+                .restart_count = restart_count(node)},
            effects);
       node.doing = Doing::Idle;
       awaited_.erase(id);

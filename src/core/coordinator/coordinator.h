@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -50,6 +51,8 @@ struct LeftPhase {
 };
 using Effect = std::variant<Send, CloseSession, LeftPhase>;
 using Effects = std::vector<Effect>;
+
+void add(Effects& effects, Effect effect);
 
 using rendezvous::Now;
 
@@ -119,15 +122,25 @@ class Coordinator {
     Sealed sealed;             // What came of it, while it runs.
     Instant heard;             // When it last said anything, or its connection was lost.
     std::int64_t arrived = 0;  // Order of its join.
+    std::int64_t max_restarts = 0;
+    std::int64_t restarts = 0;  // Of its own, where each node counts.
   };
 
   // coordinator.cc: what nodes say.
   Node* node_of(SessionId session);
   void on_join(Node& node, const Join& join, Now now, Effects& effects);
-  void on_failed(const Node& node, const Failed& failed, Now now, Effects& effects);
+  void on_failed(Node& node, const Failed& failed, Now now, Effects& effects);
   void on_done(Node& node, const Done& done, Now now, Effects& effects);
   void on_leave(Node& node, const Leave& leave, Now now, Effects& effects);
   bool is_member(const Node& node, const Running& running) const;
+  std::int64_t restart_count(const Node& node) const {
+    return rules_.per_node ? node.restarts : restarts_;
+  }
+  // What comes of a failure. `note`: why, if it is not for want of restarts.
+  enum class Verdict { Restart, Spent, Final };
+  Verdict judge(const Node& node, const Failure& failure, Now now, std::string& note);
+  // A node that was the first to fail too often: why it is not let in. Empty: it is.
+  std::string why_struck(const std::string& name) const;
   bool restore(Node& node, const Running& running, Now now, Effects& effects);
   void lose(const std::vector<rendezvous::NodeId>& lost, const std::string& why, Now now,
             Effects& effects);
@@ -144,7 +157,8 @@ class Coordinator {
   void seal_if_due(Now now);
   void announce_seal(Now now, Effects& effects);
   // Tells the members of the sealed round, once.
-  void stop_round(Stop stop, Effects& effects);
+  void stop_round(Stop stop, Now now, Effects& effects);
+  Stop stop_for(const Node& node) const;
   void end_run(Stop stop, Now now, Effects& effects);
   void succeed_if_all_are_done(Now now, Effects& effects);
   void tell_progress(Now now, Effects& effects);
@@ -177,6 +191,11 @@ class Coordinator {
   std::optional<Instant> restoring_until_;  // Members of a round before our time may come so long.
 
   std::int64_t restarts_ = 0;
+  std::deque<Instant> restarted_;                // When; as many as the window may hold.
+  std::int64_t quick_failures_ = 0;              // In a row.
+  std::int64_t changes_ = 0;                     // Of members.
+  std::map<std::string, std::int64_t> strikes_;  // By name.
+  Instant sealed_at_;
   std::string last_verdict_;
   std::optional<Stop> end_;  // Why the run is over, if it did not succeed.
   bool succeeded_ = false;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "core/rendezvous/assign_ranks.h"
 #include "core/rendezvous/state.h"
@@ -23,7 +24,15 @@ struct Rules {
   Duration last_call = 30s;       // For more nodes to come once the minimum is there.
   Duration heartbeat_limit = 5s;  // Who says nothing for so long is lost.
   Duration pardon = 100ms;        // Whose connection was closed has so long to come back.
-  std::int64_t max_restarts = 0;  // Of the whole run.
+  // When workers are not started again:
+  std::int64_t max_restarts = 0;  // After so many failures in the whole run,
+  Duration window{};              // or, if it is above zero, within so long.
+  bool per_node = false;          // Each node counts its own, as torchrun's do.
+  std::int64_t crash_loop = 0;    // After so many failures in a row (0: any number),
+  Duration crash_loop_time{};     // each so soon after the start.
+  std::vector<std::int64_t> no_restart_codes = {};  // After an exit code of these.
+  std::int64_t node_strikes = 0;  // A node that failed first so often is not let in; 0: it is.
+  std::optional<std::int64_t> max_changes = {};  // Of members. Empty: any number.
   friend bool operator==(const Rules&, const Rules&) = default;
 };
 
@@ -109,7 +118,7 @@ using FromAgent = std::variant<Hello, Join, Failed, Done, Leave, Ping, Look>;
 // Known from now on. `member`: in the round that Hello named, whose workers may run on.
 struct Welcome {
   bool member = false;
-  Duration heartbeat_limit = 5s;
+  Rules rules = {};  // Of the run: those of its first node.
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 
@@ -147,6 +156,8 @@ struct Stop {
   std::int64_t round = 0;
   Why why = Why::Members;
   std::string text = {};                // One sentence for people, the same everywhere.
+  std::string note = {};                // Of RunFailed: why it is not started again, if not for
+                                        // want of restarts.
   std::optional<Failure> verdict = {};  // Of Failure and RunFailed.
   rendezvous::NodeId culprit = {};      // Whose worker it was.
   std::int64_t restart_count = 0;       // Of what comes next.

@@ -25,7 +25,7 @@ std::string count(std::int64_t number, const char* one, const char* many) {
 }  // namespace
 
 void Coordinator::send(const Node& node, FromCoordinator message, Effects& effects) const {
-  if (node.session) effects.push_back(Send{*node.session, std::move(message)});
+  if (node.session) add(effects, Send{*node.session, std::move(message)});
 }
 
 Reading Coordinator::reading(Now now, bool last_call_over) const {
@@ -82,9 +82,9 @@ void Coordinator::follow(const std::string& before, Now now, Effects& effects) {
     const auto waiting = static_cast<std::int64_t>(state_.wait_list.size());
     stop_round({.why = Stop::Why::Members,
                 .text = count(waiting, " node wants to come in", " nodes want to come in")},
-               effects);
+               now, effects);
   }
-  if (before != phase(state_)) effects.push_back(LeftPhase{before});
+  if (before != phase(state_)) add(effects, LeftPhase{before});
   if (tell_at_) return;
   tell_at_ = std::max(
       now.instant + kTellFirst,
@@ -106,6 +106,7 @@ void Coordinator::seal_if_due(Now now) {
 
 void Coordinator::announce_seal(Now now, Effects& effects) {
   announced_ = state_.round;
+  sealed_at_ = now.instant;
   stopped_.reset();
   restoring_until_.reset();
   awaited_.clear();
@@ -142,7 +143,7 @@ void Coordinator::announce_seal(Now now, Effects& effects) {
     node->sealed = {.round = state_.round,
                     .rank = static_cast<std::int64_t>(index),
                     .world_size = world_size_,
-                    .restart_count = restarts_,
+                    .restart_count = restart_count(*node),
                     .by_session = by_session,
                     .ranks = ranks[index],
                     .bootstrap = {}};
@@ -154,16 +155,33 @@ void Coordinator::announce_seal(Now now, Effects& effects) {
   settle_all_joining(now);
 }
 
-void Coordinator::stop_round(Stop stop, Effects& effects) {
+void Coordinator::stop_round(Stop stop, Now now, Effects& effects) {
   if (!is_running()) return;
+  if (stop.why == Stop::Why::Members && rules_.max_changes && ++changes_ > *rules_.max_changes) {
+    stop.why = Stop::Why::RunFailed;
+    stop.note = "members have changed more than " + std::to_string(*rules_.max_changes) +
+                " times (--max-membership-changes)";
+    return end_run(std::move(stop), now, effects);
+  }
   stopped_ = state_.round;
   stop.round = state_.round;
-  stop.restart_count = restarts_;
   restoring_until_.reset();
   stop_ = std::move(stop);
   look_at_ = Instant{};  // Who was done and has gone is missed from now on.
   for (const auto& [id, node] : nodes_)
-    if (node.doing == Doing::Running || node.doing == Doing::Done) send(node, stop_, effects);
+    if (node.doing == Doing::Running || node.doing == Doing::Done)
+      send(node, stop_for(node), effects);
+}
+
+Stop Coordinator::stop_for(const Node& node) const {
+  Stop stop = stop_;
+  stop.restart_count = restart_count(node);
+  // Where each node counts its own, the others' failures are only a change of members.
+  if (rules_.per_node && stop.why == Stop::Why::Failure && stop.culprit != node.id) {
+    stop.why = Stop::Why::Members;
+    stop.verdict.reset();
+  }
+  return stop;
 }
 
 void Coordinator::end_run(Stop stop, Now now, Effects& effects) {
@@ -175,7 +193,7 @@ void Coordinator::end_run(Stop stop, Now now, Effects& effects) {
   state_ = apply(std::move(state_), Action::MarkClosed, {.node = {}, .claim = {}, .utc = now.utc},
                  settings_);
   for (const auto& [id, node] : nodes_) send(node, *end_, effects);
-  effects.push_back(LeftPhase{before});
+  add(effects, LeftPhase{before});
   tell_at_.reset();
 }
 
@@ -193,7 +211,7 @@ void Coordinator::succeed_if_all_are_done(Now now, Effects& effects) {
   state_ = apply(std::move(state_), Action::MarkClosed, {.node = {}, .claim = {}, .utc = now.utc},
                  settings_);
   for (const auto& [id, node] : nodes_) send(node, Over{}, effects);
-  effects.push_back(LeftPhase{before});
+  add(effects, LeftPhase{before});
   tell_at_.reset();
 }
 
