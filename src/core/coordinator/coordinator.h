@@ -197,7 +197,8 @@ class Coordinator {
   std::map<std::string, std::int64_t> strikes_;  // By name.
   Instant sealed_at_;
   std::string last_verdict_;
-  std::optional<Stop> end_;  // Why the run is over, if it did not succeed.
+  rendezvous::NodeId not_done_;  // A member, when it was last looked whether all are.
+  std::optional<Stop> end_;      // Why the run is over, if it did not succeed.
   bool succeeded_ = false;
 
   std::int64_t arrivals_ = 0;

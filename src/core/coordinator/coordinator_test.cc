@@ -313,6 +313,20 @@ TEST(Coordinator, SucceedsWhenAllAreDoneAndTellsTheSpares) {
   EXPECT_TRUE(run.machine.is_over());
 }
 
+TEST(Coordinator, SucceedsInWhateverOrderTheNodesAreDone) {
+  std::vector<std::string> names{"a", "b", "c", "d"};
+  const std::vector<std::string> all = names;
+  do {
+    ScriptedRun run({.min_nodes = 4, .max_nodes = 4});
+    run.start(all);
+    for (const std::string& name : names) {
+      EXPECT_FALSE(run.machine.is_over());
+      run.say(name, Done{.round = 0});
+    }
+    EXPECT_TRUE(run.machine.is_over());
+  } while (std::next_permutation(names.begin(), names.end()));
+}
+
 TEST(Coordinator, AFailureStartsThoseThatAreDoneAgain) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .max_restarts = 1});
   run.start({"a", "b"});

@@ -200,12 +200,23 @@ void Coordinator::end_run(Stop stop, Now now, Effects& effects) {
 void Coordinator::succeed_if_all_are_done(Now now, Effects& effects) {
   if (!is_running()) return;
   if (static_cast<std::int64_t>(state_.participants.size()) != world_size_) return;
-  const bool all = std::all_of(state_.participants.begin(), state_.participants.end(),
-                               [this](const auto& entry) {
-                                 const auto found = nodes_.find(entry.first);
-                                 return found != nodes_.end() && found->second.doing == Doing::Done;
-                               });
-  if (!all) return;
+  // Whoever was not done when last looked at is asked first. If each that is done asked all of them
+  // from the beginning, ten thousand would keep us busy for half a minute.
+  const auto is_open = [this](const auto& entry) {
+    const auto found = nodes_.find(entry.first);
+    return found == nodes_.end() || found->second.doing != Doing::Done;
+  };
+  const auto from = state_.participants.lower_bound(not_done_);
+  auto open = std::find_if(from, state_.participants.end(), is_open);
+  bool all = open == state_.participants.end();
+  if (all) {
+    open = std::find_if(state_.participants.begin(), from, is_open);
+    all = open == from;
+  }
+  if (!all) {
+    not_done_ = open->first;
+    return;
+  }
   const std::string before = phase(state_);
   succeeded_ = true;
   state_ = apply(std::move(state_), Action::MarkClosed, {.node = {}, .claim = {}, .utc = now.utc},
