@@ -98,6 +98,8 @@ bool Coordinator::is_member(const Node& node, const Running& running) const {
 // A coordinator that was started again learns the round from its members. They have as long for
 // that as a silent node has.
 bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& effects) {
+  const std::int64_t rank = running.place.rank;
+  if (rank < 0 || rank >= running.place.world_size) return false;  // There is no such round.
   const bool is_blank = !announced_ && !state_.complete && state_.participants.empty();
   const bool is_newer = restoring_until_ && running.place.round > state_.round;
   if (is_newer) {
@@ -115,22 +117,19 @@ bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& 
     announced_ = state_.round;
     stopped_.reset();
     world_size_ = running.place.world_size;
-    names_.assign(static_cast<std::size_t>(std::clamp<std::int64_t>(world_size_, 0, 1'000'000)),
-                  "");
+    names_.clear();  // Grows with those who come: the size of the world is only what somebody says.
+    restored_.clear();
     restoring_until_ = now.instant + rules_.heartbeat_limit;
     look_by(*restoring_until_);
   }
   if (!restoring_until_ || running.place.round != state_.round || !is_running()) return false;
-  const bool is_taken =
-      std::any_of(state_.participants.begin(), state_.participants.end(),
-                  [&](const auto& entry) { return entry.second == running.place.rank; });
-  if (is_taken || running.place.rank < 0 || running.place.rank >= world_size_) return false;
-  state_.participants.emplace(node.id, running.place.rank);
+  if (rank >= world_size_ || !restored_.insert(rank).second) return false;
+  state_.participants.emplace(node.id, rank);
   state_.claims[node.id] = node.claim;
   state_.last_heartbeats[node.id] = now.utc;
   awaited_.insert(node.id);
   members_.insert(node.id);
-  names_[static_cast<std::size_t>(running.place.rank)] = node.claim.name;
+  names_.push_back(node.claim.name);
   restarts_ = std::max(restarts_, running.restart_count);
   node.restarts = running.restart_count;
   if (static_cast<std::int64_t>(state_.participants.size()) == world_size_)

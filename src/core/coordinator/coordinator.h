@@ -183,12 +183,13 @@ class Coordinator {
   // The last round that was sealed.
   std::optional<std::int64_t> announced_;
   std::int64_t world_size_ = 0;
-  std::vector<std::string> names_;          // Of its members, by rank.
+  std::vector<std::string> names_;          // Of its members.
   std::set<rendezvous::NodeId> members_;    // Of it, as it was sealed.
   std::set<rendezvous::NodeId> awaited_;    // Of them, who may come back.
   std::optional<std::int64_t> stopped_;     // It, once it was told to stop,
   Stop stop_;                               // and why.
-  std::optional<Instant> restoring_until_;  // Members of a round before our time may come so long.
+  std::optional<Instant> restoring_until_;  // Members of a round before our time may come so long;
+  std::set<std::int64_t> restored_;         // their ranks, of those who did.
 
   std::int64_t restarts_ = 0;
   std::deque<Instant> restarted_;                // When; as many as the window may hold.

@@ -382,6 +382,30 @@ TEST(Coordinator, StartedAgainItLearnsTheRoundFromItsMembers) {
   EXPECT_EQ(run.last<Sealed>("a")->restart_count, 3);
 }
 
+TEST(Coordinator, StartedAgainItBelievesNoPlaceThatCannotBe) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .last_call = 1s});
+  run.hello("x", {.running = Running{.place = {.round = 7, .rank = 2, .world_size = 2}}});
+  run.hello("y", {.running = Running{.place = {.round = 7, .rank = 0, .world_size = 0}}});
+  EXPECT_FALSE(run.last<Welcome>("x")->member);
+  EXPECT_FALSE(run.last<Welcome>("y")->member);
+  run.join("x");
+  run.join("y");
+  ASSERT_TRUE(run.last<Sealed>("x"));  // Nobody waits for the members of such a round.
+}
+
+TEST(Coordinator, AWorldIsNoLargerInMemoryThanThoseWhoHaveCome) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2});
+  constexpr std::int64_t kHuge = std::int64_t{1} << 61;
+  run.hello("a",
+            {.running = Running{.place = {.round = 7, .rank = kHuge - 1, .world_size = kHuge}}});
+  EXPECT_TRUE(run.last<Welcome>("a")->member);
+  run.after(4s, {"a"});
+  run.after(2s);
+  EXPECT_TRUE(run.last<Stop>("a"));  // The others have not come back.
+  run.join("a");
+  EXPECT_EQ(run.last<Sealed>("a")->world_size, 1);
+}
+
 TEST(Coordinator, StartedAgainItDoesNotWaitForEverForAMember) {
   ScriptedRun run({.min_nodes = 1, .max_nodes = 2});
   run.hello("a", {.running = Running{.place = {.round = 7, .rank = 1, .world_size = 2}}});
