@@ -37,6 +37,7 @@ BUILD = Path(os.environ.get("REGROUP_BUILD", ROOT / "build/release"))
 REGROUP = os.environ.get("REGROUP_BIN", str(BUILD / "regroup"))
 STORE_LOAD = str(BUILD / "test/store_load")
 RENDEZVOUS_LOAD = str(BUILD / "test/rendezvous_load")
+SESSION_LOAD = str(BUILD / "test/session_load")
 WORKERS_LOAD = str(BUILD / "test/workers_load")
 CLOCKED_WORKER = str(BUILD / "test/clocked_worker")
 TIMER_LOAD = str(BUILD / "test/timer_load")
@@ -49,6 +50,9 @@ CROWD = 10_000
 # and count as if they had met just then.
 MEETINGS = {64: 5, 128: 2, 256: 1}
 MEETING_LIMIT = 120
+# Nodes with a coordinator: beside as many of PyTorch's; and very many, beside few of our own.
+COORDINATED = {64: 5, 128: 2}
+COORDINATED_CROWDS, COORDINATED_FEW = {1_000: 0.3, 10_000: 2}, 100  # How many seconds they may take to join.
 # Redis and ours get the same: connections, requests on their way on each, bytes of a value.
 CONNECTIONS, DEPTH, VALUE_BYTES = 50, 16, 64
 REQUESTS_PER_SECOND = 500_000  # Turns --seconds into a number of requests, the same one for both.
@@ -188,6 +192,10 @@ class Redis(Process):
 
 def our_server():
     return Server(REGROUP, "store", "--host", "127.0.0.1", "--port", "0")
+
+
+def our_coordinator():
+    return Server(SESSION_LOAD, "serve")
 
 
 # --- measurements -------------------------------------------------------------------------------
@@ -331,6 +339,56 @@ class Bench:
             print(f" (PyTorch's: {answer['met']} of {nodes} nodes have ranks after {MEETING_LIMIT} s, given up)",
                   end="", flush=True)
         return {"time until all have ranks": answer["seconds"]}
+
+    # All nodes of a run join at once, with a coordinator of their own; their agents are played by one process.
+    def sessions(self, nodes):
+        """All that session_load has measured."""
+        idle = 0.1 if self.options.quick else 5  # Three pings of each, at the default heartbeat limit.
+        with our_coordinator() as server, Process(SESSION_LOAD, f"127.0.0.1:{server.port}", "--nodes", nodes,
+                                                  "--server-pid", server.pid, "--idle-seconds", idle) as load:
+            return json.loads(load.hear())
+
+    def our_coordinated_meeting(self, nodes):
+        return {"time until all have ranks": self.sessions(nodes)["join"]["seconds"]}
+
+    def coordinated(self, nodes):
+        report = self.sessions(nodes)
+
+        def of_node(phase, what):
+            return report[phase][f"{what}_sent"] + report[phase][f"{what}_received"]
+        return {"join to all sealed": report["join"]["seconds"],
+                "one lost to all sealed again": report["lost"]["seconds"],
+                "one fails to all told": report["failed_told_seconds"],
+                "one fails to all sealed again": report["failed"]["seconds"],
+                "all done to all told": report["done"]["seconds"],
+                "messages per node to join": of_node("join", "messages"),
+                "bytes per node to join": of_node("join", "bytes"),
+                "idle bytes per node and second": of_node("idle", "bytes"),
+                "server CPU per node to join": report["join"]["server_cpu_seconds"] / nodes * 1e6,
+                "server memory per node": report["server_bytes_per_node"]}
+
+    def coordinator_rows(self, torch_missing, quick, most):
+        rows = [Measurement(f"coordinator, {nodes} nodes", "PyTorch", [Metric("time until all have ranks", "s")],
+                            lambda nodes=nodes: self.our_coordinated_meeting(nodes),
+                            lambda nodes=nodes: self.torch_meeting(nodes), turns, torch_missing)
+                for nodes, turns in ({4: 1} if quick else COORDINATED).items()]
+        few = 4 if quick else COORDINATED_FEW
+        for nodes, limit in ({8: 0} if quick else COORDINATED_CROWDS).items():
+            nodes = min(nodes, most)
+            rows.append(Measurement(
+                f"coordinator, {nodes} nodes", f"{few} nodes",
+                [Metric("join to all sealed", "s", f"<= {limit} s"),
+                 Metric("one lost to all sealed again", "s", "<= 2 s"),
+                 Metric("one fails to all told", "s"),
+                 Metric("one fails to all sealed again", "s", "<= 2 s"),
+                 Metric("all done to all told", "s"),
+                 Metric("messages per node to join", "messages", "<= 1"),
+                 Metric("bytes per node to join", "bytes", "<= 1"),
+                 Metric("idle bytes per node and second", "bytes", compare="ours"),
+                 Metric("server CPU per node to join", "us"),
+                 Metric("server memory per node", "bytes", compare="ours")],
+                lambda nodes=nodes: self.coordinated(nodes), lambda: self.coordinated(few)))
+        return rows
 
     # Workers that begin to print when all are there, and stay until the launcher's own CPU time has been read: what
     # importing PyTorch costs is no part of carrying output.
@@ -527,10 +585,12 @@ class Bench:
 
         quick = self.options.quick
         meetings = {4: 1} if quick else MEETINGS
+        crowd = crowd_size(quick)
         return ([torch_row(op, clients) for op in ("get", "add") for clients in CLIENT_COUNTS]
                 + [redis_row(op) for op in ("get", "set", "add")]
-                + [crowd_row(crowd_size(quick))]
+                + [crowd_row(crowd)]
                 + [meeting_row(nodes, turns) for nodes, turns in meetings.items()]
+                + self.coordinator_rows(torch_missing, quick, crowd)
                 + [talkers_row(2, 100) if quick else talkers_row(TALKERS, TALKER_LINES),
                    start_row(4 if quick else STARTED), deaths_row(5 if quick else DEATHS)]
                 + launch_rows(2 if quick else LAUNCHED)
@@ -639,7 +699,7 @@ def parse_options():
         if not others:
             parser.error("--pin needs two cores")
         PINS.update(server={last}, load=set(others), anywhere={*others, last})
-    for program in (REGROUP, STORE_LOAD, RENDEZVOUS_LOAD, WORKERS_LOAD, CLOCKED_WORKER, TIMER_LOAD):
+    for program in (REGROUP, STORE_LOAD, RENDEZVOUS_LOAD, SESSION_LOAD, WORKERS_LOAD, CLOCKED_WORKER, TIMER_LOAD):
         if not os.access(program, os.X_OK):
             sys.exit(f"bench/run.py: there is no {program}; `make build` makes it")
     return options

@@ -11,12 +11,12 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Rows of PyTorch: 2 operations x 3 numbers of clients x 4 metrics, 2 of connecting, 1 of meeting. Of Redis: 3
-# operations x 2. Of torchrun: 3 metrics of output, 4 of launching. The machine itself: always there. Timers: 6 beside
-# PyTorch's.
-ROWS = {"PyTorch": 33, "Redis": 6, "torchrun": 7, "a bare fork and exec": 2, "a wake-up by a pipe": 2,
+# Rows of PyTorch: 2 operations x 3 numbers of clients x 4 metrics, 2 of connecting, 1 of meeting, 1 of meeting at a
+# coordinator. Of Redis: 3 operations x 2. Of torchrun: 3 metrics of output, 4 of launching. The machine itself, and
+# few nodes beside many: always there. Timers: 6 beside PyTorch's.
+ROWS = {"PyTorch": 34, "Redis": 6, "4 nodes": 10, "torchrun": 7, "a bare fork and exec": 2, "a wake-up by a pipe": 2,
         "a reading of the clock": 2}
-OF_THE_MACHINE = ("a bare fork and exec", "a wake-up by a pipe", "a reading of the clock")
+ALWAYS_THERE = ("4 nodes", "a bare fork and exec", "a wake-up by a pipe", "a reading of the clock")
 
 
 def run_bench(*flags, **environment):
@@ -59,12 +59,27 @@ class QuickBench(unittest.TestCase):
     def test_every_row_beside_torchrun_has_numbers(self):
         self.check_rows_beside("torchrun")
 
-    def test_every_row_beside_the_machine_itself_has_numbers(self):
-        for peer in OF_THE_MACHINE:
+    def test_every_row_beside_the_machine_or_ourselves_has_numbers(self):
+        for peer in ALWAYS_THERE:
             self.check_rows_beside(peer)
 
     def test_no_verdict_from_so_short_a_run(self):
         self.assertNotIn("target", self.output)
+
+
+class BenchRendezvous(unittest.TestCase):
+    def test_prints_json_for_so_many_nodes(self):
+        done = subprocess.run([ROOT / "bench/bench_rendezvous", "--nodes=8", "--json", "--turns=2", "--quick",
+                               "--no-peer"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual((report["nodes"], len(report["turns"])), (8, 2))
+        for turn in report["turns"]:
+            self.assertGreater(turn["join to all sealed"], 0)
+            # Join, and sealed. On a very slow machine a node is also told what it waits for.
+            self.assertGreaterEqual(turn["messages per node to join"], 2)
+            # Whose connection is lost is pardoned for so long.
+            self.assertGreaterEqual(turn["one lost to all sealed again"], 0.1)
 
 
 class Selection(unittest.TestCase):
@@ -75,7 +90,7 @@ class Selection(unittest.TestCase):
                 Path(empty, tool).symlink_to(shutil.which(tool))
             status, output, report = run_bench(TORCH="none", TORCH_PYTHON="", PATH=empty)
         self.assertEqual(status, 0, output)
-        self.assertEqual({row["peer_name"] for row in report["rows"]}, set(OF_THE_MACHINE))
+        self.assertEqual({row["peer_name"] for row in report["rows"]}, set(ALWAYS_THERE))
         self.assertEqual(len(report["rows"]) + len(report["skipped"]), sum(ROWS.values()))
         for skip in report["skipped"]:
             self.assertIn("to run it: ", skip["reason"])
