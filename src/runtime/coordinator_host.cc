@@ -8,10 +8,10 @@
 #include "io/clock.h"
 #include "runtime/keys_of.h"
 #include "runtime/limits.h"
-#include "runtime/run_status_json.h"
 #include "runtime/run_table.h"
 #include "runtime/session_table.h"
 #include "wire/rendezvous_keys.h"
+#include "wire/run_status.h"
 #include "wire/session.h"
 
 namespace regroup::runtime {
@@ -71,6 +71,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   CoordinatorCounters counters() const override { return sessions_.counters(); }
+  Presence presence() const override { return runs_.presence(); }
   std::vector<RunStatus> status() const override { return runs_.status(read_clocks()); }
 
   void clear() override {
@@ -170,12 +171,12 @@ class Host final : public CoordinatorHost, private PeerHost {
   void report(Peer& peer, const Look& look, Now now) {
     if (peer.stage == Stage::New) peer.stage = Stage::Looking;
     if (sessions_.says_too_much(peer, kLookCosts, now.instant)) return;
-    std::vector<RunStatus> runs;
+    wire::PortStatus status{.counters = counters(), .runs = {}};
     if (look.run_id.empty())
-      runs = runs_.status(now);
+      status.runs = runs_.status(now);
     else if (const Run* run = runs_.find(look.run_id))
-      runs.push_back(run->coordinator.status(now));
-    std::string json = run_status_json(runs, counters());
+      status.runs.push_back(run->coordinator.status(now));
+    std::string json = wire::encode_status(status);
     if (json.size() + wire::kLargestFrame > wire::kLargestReport)
       return sessions_.doom(peer, "what it asked for is too long for one answer");
     sessions_.send(peer, Report{std::move(json)});

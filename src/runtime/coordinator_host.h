@@ -6,24 +6,23 @@
 // only after everything that lies in the sockets has been read.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "core/coordinator/coordinator.h"
 #include "io/loop.h"
 #include "runtime/session_service.h"
+#include "wire/run_status.h"
 
 namespace regroup::runtime {
 
-struct CoordinatorCounters {
-  std::uint64_t sessions = 0;  // Now.
-  std::uint64_t sessions_ever = 0;
-  std::uint64_t messages_in = 0;
-  std::uint64_t messages_out = 0;
-  std::uint64_t bytes_in = 0;
-  std::uint64_t bytes_out = 0;
-  std::uint64_t refused = 0;  // Sessions closed for what they said, did not say, or did not read.
+using CoordinatorCounters = wire::SessionCounters;
+
+// Who would miss the coordinators if they went away.
+struct Presence {
+  std::size_t runs = 0;   // That are not over.
+  std::size_t nodes = 0;  // With a session in any run.
 };
 
 class CoordinatorHost : public SessionService {
@@ -33,6 +32,7 @@ class CoordinatorHost : public SessionService {
                                                const SessionLimits& limits = {});
 
   virtual CoordinatorCounters counters() const = 0;
+  virtual Presence presence() const = 0;
   virtual std::vector<core::coordinator::RunStatus> status() const = 0;
 
   // Forgets every run and session; whoever owns the connections closes them.

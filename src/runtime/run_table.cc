@@ -62,6 +62,15 @@ std::vector<core::coordinator::RunStatus> RunTable::status(Now now) const {
   return all;
 }
 
+Presence RunTable::presence() const {
+  Presence present;
+  for (const auto& [id, run] : runs_) {
+    if (!run->coordinator.is_over()) ++present.runs;
+    present.nodes += run->sessions;
+  }
+  return present;
+}
+
 void RunTable::clear() {
   due_.clear();
   runs_.clear();

@@ -11,6 +11,7 @@
 
 #include "core/coordinator/coordinator.h"
 #include "core/store/by_key.h"
+#include "runtime/coordinator_host.h"
 #include "runtime/shown_state.h"
 
 namespace regroup::runtime {
@@ -47,6 +48,7 @@ class RunTable {
   std::vector<Run*> due(Instant now) const;
 
   std::vector<core::coordinator::RunStatus> status(core::coordinator::Now now) const;
+  Presence presence() const;
   void clear();
 
  private:
