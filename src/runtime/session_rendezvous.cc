@@ -84,7 +84,7 @@ std::string differences(const Rules& ours, const Rules& theirs) {
 class SessionHandler final : public RendezvousHandler, public Coordination {
  public:
   explicit SessionHandler(SessionRendezvousOptions options)
-      : settings_(std::move(options.settings)),
+      : settings_(options.settings),  // Not moved: hello_of() needs them, too.
         interrupted_(options.parameters.interrupted
                          ? options.parameters.interrupted
                          : std::make_shared<const std::atomic<bool>>(false)),
