@@ -63,6 +63,8 @@ class Lines:
 class RegroupServer:
     """`regroup store` on a free port, until the block ends."""
 
+    COMMAND = "store"
+
     def __init__(self, *flags, host="127.0.0.1", port=0):
         self.host = host
         self._asked_port = port
@@ -72,7 +74,7 @@ class RegroupServer:
         with contextlib.ExitStack() as undo:
             folder = undo.enter_context(tempfile.TemporaryDirectory())
             self.port_file = Path(folder) / "port"
-            command = [BINARY, "store", "--host", self.host, "--port", str(self._asked_port),
+            command = [BINARY, self.COMMAND, "--host", self.host, "--port", str(self._asked_port),
                        "--port-file", self.port_file, *self._flags]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, errors="replace",
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -81,6 +81,8 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   add_store_command(app, exit_code);
   add_rendezvous_command(app, exit_code);
+  add_coordinator_command(app, exit_code);
+  add_status_command(app, exit_code);
   std::vector<std::string> words(argv + 1, argv + argc);
   // Not for the library: half of the words are the script's.
   if (!words.empty() && words.front() == "run") return run_run({words.begin() + 1, words.end()});

@@ -26,6 +26,8 @@ int run(int argc, char** argv);
 // Each adds its command to the application, with a callback that sets `exit_code`.
 void add_store_command(CLI::App& app, int& exit_code);
 void add_rendezvous_command(CLI::App& app, int& exit_code);
+void add_coordinator_command(CLI::App& app, int& exit_code);
+void add_status_command(CLI::App& app, int& exit_code);
 // `command_line` is read when the command runs.
 CLI::App* add_spawn_command(CLI::App& app, const std::vector<std::string>& command_line,
                             int& exit_code);

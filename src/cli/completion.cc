@@ -3,7 +3,7 @@
 namespace regroup::cli {
 namespace {
 
-constexpr std::string_view kCommands = "rendezvous run spawn store";
+constexpr std::string_view kCommands = "coordinator rendezvous run spawn status store";
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;

@@ -39,6 +39,7 @@ std::string offered(const std::string& words) {
 TEST(Completion, OffersFlagsAndValues) {
   const std::vector<std::pair<const char*, const char*>> table{
       {"regroup r", "rendezvous run"},
+      {"regroup st", "status store"},
       {"regroup run --n", "--nnodes"},
       {"regroup run -m --nnodes 2 --l", "--log-dir"},
       {"regroup run --nnodes = 2 --l", "--log-dir"},

@@ -14,8 +14,8 @@
 
 #include "base/endpoint.h"
 #include "cli/cli.h"
+#include "cli/serve_flags.h"
 #include "regroup/store.h"
-#include "runtime/store_service.h"
 
 namespace regroup::cli {
 namespace {
@@ -23,16 +23,6 @@ namespace {
 int report(int exit_code, const Error& error) {
   std::cerr << "regroup: " << error.message << "\n";
   return exit_code;
-}
-
-int serve(const runtime::StoreServiceOptions& options) {
-  const auto served =
-      runtime::run_store_service(options, [](const std::vector<std::string>& addresses) {
-        std::string line = "listening on";
-        for (const std::string& address : addresses) line += " " + address;
-        std::cout << line << std::endl;
-      });
-  return served ? kOk : report(kBadStart, served.error());
 }
 
 // An answer that nobody could read is no success.
@@ -156,72 +146,14 @@ void add_question(CLI::App& store, int& exit_code, const char* name, const char*
 }  // namespace
 
 void add_store_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<runtime::StoreServiceOptions>();
-  auto linger_us = std::make_shared<std::int64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(options->linger).count());
-  options->host.port = 29500;
-
+  auto flags = std::make_shared<ServeFlags>();
+  flags->options.host.port = 29500;
   CLI::App* store = app.add_subcommand(
       "store",
       "Serve a key-value store that PyTorch's clients (2.2 and newer) can use, or ask one.\n"
       "Without a further command it serves until SIGTERM or Ctrl-C; SIGUSR1 prints counters.");
   store->require_subcommand(0, 1);
-  store->option_defaults()->always_capture_default();
-  store
-      ->add_option("--host", options->host.host,
-                   "Address or name to listen on; :: for all interfaces, IPv4 and IPv6")
-      ->type_name("ADDRESS");
-  store->add_option("--port", options->host.port, "Port to listen on; 0 for any free port")
-      ->type_name("PORT")
-      ->check(CLI::Range(0, 65535).description(""));
-  store->option_defaults()->always_capture_default(false);
-  store
-      ->add_option("--port-file", options->port_file,
-                   "Write the port there while the store listens")
-      ->type_name("FILE");
-  store->add_flag("--stats", options->stats_at_end, "Print counters when the store ends");
-  store->option_defaults()->always_capture_default();
-
-  auto& limits = options->host.limits;
-  // Powers of 1024 for KB as for KiB: nobody means a thousand here.
-  const auto bytes = CLI::AsSizeValue(false).description("");
-  const auto not_zero = CLI::Validator(
-      [](const std::string& text) {
-        const bool good = !text.empty() && text.find_first_of("123456789") != std::string::npos &&
-                          text.find('-') == std::string::npos;
-        return good ? std::string() : "Value " + text + " is no size above zero";
-      },
-      "");
-  const std::string group = "Limits (a request beyond one is refused and its connection closed)";
-  store->add_option("--max-clients", options->host.clients, "Connections at one time")
-      ->type_name("N")
-      ->check(not_zero)
-      ->group(group);
-  store->add_option("--max-keys", limits.keys, "Keys and queues in the store")
-      ->type_name("N")
-      ->check(not_zero)
-      ->group(group);
-  store->add_option("--max-memory", limits.memory_bytes, "What the store may hold, e.g. 512MB")
-      ->type_name("SIZE")
-      ->transform(bytes)
-      ->check(not_zero)
-      ->group(group);
-  store->add_option("--max-key-bytes", limits.key_bytes, "Length of a key")
-      ->type_name("SIZE")
-      ->transform(bytes)
-      ->check(not_zero)
-      ->group(group);
-  store->add_option("--max-value-bytes", limits.value_bytes, "Length of a value in a request")
-      ->type_name("SIZE")
-      ->transform(bytes)
-      ->check(not_zero)
-      ->group(group);
-  store
-      ->add_option("--linger", *linger_us,
-                   "After a request, look so many microseconds for the next before sleeping")
-      ->type_name("MICROSECONDS")
-      ->check(CLI::Range(0, 1000000).description(""))
-      ->group("Tuning");
+  add_serve_flags(*store, "store", *flags);
 
   add_question(*store, exit_code, "ping", "Tell whether a store answers, and how fast", ping, {});
   add_question(*store, exit_code, "get", "Print the value of a key", get,
@@ -230,14 +162,8 @@ void add_store_command(CLI::App& app, int& exit_code) {
                {{"key", &Question::key}, {"value", &Question::value}});
   add_question(*store, exit_code, "keys", "List the keys, sorted", keys, {});
 
-  store->callback([store, options, linger_us, &exit_code] {
-    if (!store->get_subcommands().empty()) return;
-    options->linger = std::chrono::microseconds(*linger_us);
-    // A value as long as allowed must fit into a request.
-    auto& most = options->host.limits;
-    most.request_bytes = std::max(most.request_bytes, most.key_bytes + 2 * most.value_bytes);
-    most.reply_bytes = std::max(most.reply_bytes, most.value_bytes);
-    exit_code = serve(*options);
+  store->callback([store, flags, &exit_code] {
+    if (store->get_subcommands().empty()) exit_code = serve(*flags);
   });
 }
 

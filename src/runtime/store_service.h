@@ -1,4 +1,4 @@
-// A store as a program of its own: serves until it is told to stop.
+// A store, with or without a coordinator, as a program of its own: serves until it is told to stop.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ struct StoreServiceOptions {
   bool stats_at_end = false;
 };
 
-// Returns after SIGTERM or SIGINT; SIGUSR1 logs the counters. An error means that it could not
-// start.
+// Returns after SIGTERM or SIGINT; a coordinator only when every node has said goodbye, or after a
+// second signal. SIGUSR1 logs the counters. An error means that it could not start.
 Result<void> run_store_service(
     const StoreServiceOptions& options,
     const std::function<void(const std::vector<std::string>& addresses)>& on_listening);

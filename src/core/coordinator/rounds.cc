@@ -309,8 +309,12 @@ RunStatus Coordinator::status(Now now) const {
       status.nodes.begin(), status.nodes.end(), [](const NodeStatus& a, const NodeStatus& b) {
         return std::pair(!a.rank, a.rank.value_or(0)) < std::pair(!b.rank, b.rank.value_or(0));
       });
-  if (!state_.closed && !state_.complete)
-    status.awaited = describe_progress(waiting({}, now.instant));
+  if (!state_.closed && !state_.complete) {
+    const NodeId nobody;
+    const Wait wait = waiting(nobody, now.instant);
+    status.awaited = describe_progress(wait);
+    if (wait.last_call_end) status.awaited += describe_limit(wait);
+  }
   if (!state_.closed && state_.complete && !is_running())
     status.awaited = "round " + std::to_string(state_.round) + " is being stopped: " + stop_.text;
   return status;

@@ -1,0 +1,103 @@
+#include "runtime/status_client.h"
+
+#include <utility>
+#include <variant>
+
+#include "base/byte_buffer.h"
+#include "io/address.h"
+#include "io/clock.h"
+#include "runtime/store_channel.h"
+#include "wire/session.h"
+
+namespace regroup::runtime {
+
+using namespace core::coordinator;
+
+std::string text_of(const Endpoint& where) { return io::join_host_port(where.host, where.port); }
+
+Result<StatusAnswer> StatusClient::ask(const std::string& run_id) {
+  const Instant deadline = io::deadline_after(limit_);
+  const bool was_connected = session_.has_value();
+  if (!was_connected)
+    if (auto there = connect(deadline); !there) return tl::unexpected(there.error());
+  auto json = look(run_id, deadline);
+  if (!json && was_connected && json.error().kind == ErrorKind::Connection) {
+    // It may have been started again since the last question.
+    if (auto there = connect(deadline); !there) return tl::unexpected(there.error());
+    json = look(run_id, deadline);
+  }
+  if (!json) return tl::unexpected(json.error());
+  auto status = wire::decode_status(*json);
+  if (!status)
+    return fail(status.error().kind,
+                "the coordinator at " + text_of(where_) +
+                    " says what nobody understands: " + status.error().message);
+  return StatusAnswer{std::move(*json), std::move(*status)};
+}
+
+Result<void> StatusClient::connect(Instant deadline) {
+  auto addresses = io::resolve(where_.host, where_.port, deadline);
+  if (!addresses) return tl::unexpected(addresses.error());
+  auto channel = StoreChannel::try_once(*addresses, deadline);
+  if (!channel) {
+    const StoreChannel::Failure& failure = channel.error();
+    const bool silent = failure.answered && failure.why.kind == ErrorKind::Timeout;
+    return fail(failure.why.kind,
+                !failure.answered
+                    ? "nobody answers at " + text_of(where_) + ": " + failure.why.message +
+                          ". Is the coordinator running, and is this its address?"
+                    : "no coordinator at " + text_of(where_) + ": " + failure.why.message + ". " +
+                          (silent ? "Something listens there and does not answer: it is stuck, or "
+                                    "it is something else."
+                                  : "Something else listens there."));
+  }
+  auto session = channel->into_session(deadline);
+  if (!session) return tl::unexpected(session.error());
+  if (!*session)
+    return fail(ErrorKind::Unsupported,
+                "the server at " + text_of(where_) +
+                    " is a plain store: only runs of regroup have a status. If one of torchrun "
+                    "meets there, 'regroup rendezvous show' tells of it.");
+  session_ = std::move(**session);
+  return {};
+}
+
+Result<std::string> StatusClient::look(const std::string& run_id, Instant deadline) {
+  io::ClientSocket socket = std::move(*session_);
+  session_.reset();  // It is kept only if the answer comes whole.
+  const auto lost = [this](const Error& why) {
+    return fail(why.kind,
+                "no answer from the coordinator at " + text_of(where_) + ": " + why.message);
+  };
+  ByteBuffer out;
+  wire::append_frame(out, FromAgent{Look{run_id}});
+  if (auto sent = socket.send(out.view(), deadline); !sent) return lost(sent.error());
+  ByteBuffer in;
+  for (;;) {
+    auto parsed = wire::parse_frame_from_coordinator(in.view());
+    if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
+      // A report of many nodes is long: it is looked at again when all of it is there.
+      do {
+        constexpr std::size_t kRoom = 64 * 1024;
+        auto got = socket.receive(in.prepare(kRoom), deadline);
+        if (!got) return lost(got.error());
+        in.commit(*got);
+      } while (in.size() < more->at_least);
+    } else if (const auto* wrong = std::get_if<wire::Malformed>(&parsed)) {
+      return lost({ErrorKind::Protocol, wrong->reason});
+    } else if (const auto* skipped = std::get_if<wire::SkippedFrame>(&parsed)) {
+      in.consume(skipped->size);
+    } else {
+      auto& whole = std::get<wire::WholeFrame<FromCoordinator>>(parsed);
+      in.consume(whole.size);
+      if (auto* report = std::get_if<Report>(&whole.message)) {
+        session_ = std::move(socket);
+        return std::move(report->json);
+      }
+      if (const auto* refused = std::get_if<Refused>(&whole.message))
+        return lost({ErrorKind::Refused, refused->why});
+    }
+  }
+}
+
+}  // namespace regroup::runtime
