@@ -321,7 +321,7 @@ class Crowd {
     changed_ = io::now();
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
       agent.stage = Agent::Stage::Known;
-      agent.pulse.set_limit(welcome->heartbeat_limit);
+      agent.pulse.set_limit(welcome->rules.heartbeat_limit);
       ++known_;
     }
     const bool was_joining = agent.member.joining();
