@@ -195,7 +195,7 @@ def our_server():
 
 
 def our_coordinator():
-    return Server(SESSION_LOAD, "serve")
+    return Server(REGROUP, "coordinator", "--host", "127.0.0.1", "--port", "0")
 
 
 # --- measurements -------------------------------------------------------------------------------
