@@ -341,15 +341,21 @@ class TwoNodes(EventsTest):
                     world[data["global_rank"]] = int(data["worker_id"])
         self.assertEqual(world, {one.rank: one.pid for one in workers})
 
-    def test_a_failure_here_is_a_restart_there_that_costs_nothing(self):
-        a, b = self.node("A", "--max-restarts", "1"), self.node("B", "--max-restarts", "1")
+    def test_a_failure_here_is_a_restart_of_the_run(self):
+        self.check_a_failure_on_b("run", {"A": 1, "B": 1})
+
+    def test_a_failure_here_costs_the_other_nothing_if_each_counts_its_own(self):
+        self.check_a_failure_on_b("torchrun", {"A": 0, "B": 1})
+
+    def check_a_failure_on_b(self, policy, counts):
+        a, b = (self.node(name, "--max-restarts", "1", "--restart-policy", policy) for name in "AB")
         first = self.crew.complete(2)
         (on_b,) = [one for one in first if one.node == "B"]
         self.crew.order(9, to=on_b)
         self.crew.complete(2, but=first)
         self.crew.order(0)
         self.assert_success(a, b)
-        for name, restarts in (("A", 0), ("B", 1)):
+        for name, restarts in counts.items():
             events = self.of_node(name)
             starts = [event["metadata"] for event in events if event["metadata"]["state"] == "START"]
             self.assertGreaterEqual(len(starts), 2)
