@@ -381,6 +381,16 @@ class TwoNodes(RunTest):
         self.crew.order(0)
         self.assert_success(a, b)
 
+    def test_a_warning_of_one_node_reaches_the_workers_of_all(self):
+        a, b = (self.node(name, "--preempt-signal", "SIGTERM") for name in "AB")
+        workers = self.crew.complete(2)
+        os.kill(b.pid, signal.SIGTERM)
+        for one in workers:
+            self.assertTrue(until(lambda one=one: self.crew.got_sigterm(one)), one)
+        a.err.until("SIGTERM came to .*: handed on to the workers")
+        self.crew.order(0)
+        self.assert_success(a, b)
+
     def test_an_exit_code_that_is_not_started_again(self):
         a, b = (self.node(name, "--max-restarts", "3", "--no-restart-codes", "9") for name in "AB")
         workers = {one.node: one for one in self.crew.complete(2)}

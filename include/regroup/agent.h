@@ -66,6 +66,8 @@ struct AgentOptions {
   WorkersSpec workers;
   std::vector<int> signals_to_handle = {};   // End this node's part.
   std::vector<int> signals_to_forward = {};  // Go to the workers.
+  // Go to the workers of all nodes, where there is a coordinator. They neither end nor forward.
+  std::vector<int> signals_to_share = {};
   // After our workers have succeeded, the others are waited for so long.
   Duration exit_barrier_timeout = 300s;
   std::optional<HealthOptions> health = {};  // Empty: no such port.

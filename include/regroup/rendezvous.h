@@ -84,6 +84,10 @@ struct RendezvousParameters {
   // At once when it begins, and whenever its text or its limit changes. On the thread that waits.
   std::function<void(const RendezvousWait&)> on_wait = {};
 
+  // Another node of a run with a coordinator was warned by this signal (Coordination::warn). On a
+  // thread of the handler's.
+  std::function<void(int signal, const std::string& node)> on_warned = {};
+
   // Once it is true, make_rendezvous() and next_rendezvous() end with Cancelled: within half a
   // second or so, or as soon as a store that does not answer is given up (heartbeat_timeout).
   std::shared_ptr<const std::atomic<bool>> interrupted = {};
@@ -163,11 +167,13 @@ class Coordination {
     bool is_failure = false;  // A worker failed, somewhere;
     bool is_ours = false;     // on this node.
     std::int64_t restart_count = 0;
-    std::string note = {};  // Of RunFailed: why it is not started again, if not for want of restarts.
+    std::string note =
+        {};  // Of RunFailed: why it is not started again, if not for want of restarts.
   };
 
   virtual void failed(const WorkerFailure& failure) = 0;
-  virtual void done() = 0;  // All workers of this node have succeeded.
+  virtual void done() = 0;            // All workers of this node have succeeded.
+  virtual void warn(int signal) = 0;  // The workers of the other nodes should have it.
 
   virtual Order order() const = 0;
   // Until there is an order, `limit` has passed, or wake() was called.

@@ -21,6 +21,7 @@ struct RestartFlags {
   std::string rejoin_timeout;
   std::string heartbeat_limit = "5s";
   std::string reconnect_grace = "100ms";
+  std::string preempt_signal;
 };
 
 // "90", "90s", "1.5h", "100ms": seconds if there is no unit.

@@ -26,6 +26,7 @@
 #include "runtime/numa_binding.h"
 #include "runtime/process_count.h"
 #include "runtime/worker_environment.h"
+#include "runtime/worker_signals.h"
 
 namespace regroup::cli {
 namespace {
@@ -153,6 +154,12 @@ Result<Prepared> prepare(const RunFlags& flags) {
   agent.logs = std::move(*logs);
   agent.signals_to_handle = std::move(choices->signals.handle);
   agent.signals_to_forward = std::move(choices->signals.forward);
+  const auto shared = runtime::parse_signals(flags.restarts.preempt_signal);
+  if (!shared.unknown.empty())
+    return fail(ErrorKind::InvalidArgument,
+                "--preempt-signal: " + printable(shared.unknown.front()) +
+                    " is no signal that can be caught: SIGUSR1, SIGTERM and the like");
+  agent.signals_to_share = shared.numbers;
   return prepared;
 }
 

@@ -100,6 +100,8 @@ void add_restart_flags(CLI::App& command, RestartFlags& flags) {
               "A node that is silent for so long is lost");
   group.value("reconnect-grace", flags.reconnect_grace, "TIME",
               "A node whose connection breaks has so long to come back; its workers run on");
+  group.value("preempt-signal", flags.preempt_signal, "SIGNAL,...",
+              "What warns one node goes to the workers of all nodes, and ends nothing");
 }
 
 void add_other_flags(CLI::App& command, RunFlags& flags) {

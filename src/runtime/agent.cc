@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -53,10 +54,22 @@ Result<RunResult> run_agent(AgentOptions options) {
   // Before any thread, because signals are blocked only in those that come later.
   std::unique_ptr<runtime::AgentHost> agent;
   const auto logs = options.logs;
+  // A signal to share ends nothing.
+  runtime::SignalChoice choice{.handle = options.signals_to_handle,
+                               .forward = options.signals_to_forward};
+  for (const int number : options.signals_to_share) {
+    std::erase(choice.handle, number);
+    std::erase(choice.forward, number);
+    choice.forward.push_back(number);
+  }
   if (auto heard = runtime::hear_signals(
-          **loop, {.handle = options.signals_to_handle, .forward = options.signals_to_forward},
-          [&](const io::SignalEvent& event) { agent->on_signal(event); },
-          [&](const io::SignalEvent& event) { agent->forward(event.number); });
+          **loop, choice, [&](const io::SignalEvent& event) { agent->on_signal(event); },
+          [&, shared = options.signals_to_share](const io::SignalEvent& event) {
+            if (std::find(shared.begin(), shared.end(), event.number) != shared.end())
+              agent->share(event);
+            else
+              agent->forward(event.number);
+          });
       !heard)
     return tl::unexpected(heard.error());
   if (auto heard = (*loop)->on_signal(SIGCHLD, [&](const io::SignalEvent&) { agent->on_child(); });

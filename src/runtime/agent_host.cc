@@ -117,6 +117,13 @@ RendezvousParameters AgentHost::reporting(RendezvousParameters parameters) {
                                .workers = options_.spec.local_world_size,
                                .rules = options_.rules};
   parameters.agent->rules.max_restarts = options_.spec.max_restarts;
+  parameters.on_warned = [this](int signal, const std::string& node) {
+    loop_.post([this, signal, node] {
+      tell({.kind = Kind::Signalled,
+            .text = io::signal_name(signal) + " came to " + node + ": handed on to the workers"});
+      forward(signal);
+    });
+  };
   if (!parameters.on_status)
     parameters.on_status = [this](const std::string& line) {
       loop_.post([this, line] {
@@ -147,6 +154,14 @@ void AgentHost::on_signal(const io::SignalEvent& event) {
 
 void AgentHost::forward(int signal) {
   if (group_) group_->forward(signal);
+}
+
+void AgentHost::share(const io::SignalEvent& event) {
+  const bool told = meeting_.warn(event.number);
+  tell({.kind = Kind::Signalled,
+        .text = describe_signal(event) + ": handed on to the workers of " +
+                (told ? "all nodes" : "this node; there is no coordinator to tell the others")});
+  forward(event.number);
 }
 
 void AgentHost::on_child() {

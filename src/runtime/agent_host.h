@@ -30,6 +30,7 @@ class AgentHost {
   void begin();
   void on_signal(const io::SignalEvent& event);
   void forward(int signal);
+  void share(const io::SignalEvent& event);
   void on_child();
 
   RunResult take_result();

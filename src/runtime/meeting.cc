@@ -268,6 +268,13 @@ void Meeting::report(const WorkerFailure& failure) {
   if (Coordination* coordinator = coordinator_) coordinator->failed(failure);
 }
 
+bool Meeting::warn(int signal) {
+  Coordination* coordinator = coordinator_;
+  if (coordinator == nullptr) return false;
+  coordinator->warn(signal);
+  return true;
+}
+
 void Meeting::await_decision(std::function<void(std::optional<int>)> done) {
   queue([this, done = std::move(done)] {
     loop_.post([here = here_, done, restart_count = await_decision_now()] {

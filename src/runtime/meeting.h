@@ -67,6 +67,8 @@ class Meeting {
 
   // Tells the coordinator at once that a worker of ours has failed, if there is one.
   void report(const WorkerFailure& failure);
+  // Hands a signal on to the workers of the other nodes. False: there is nobody to tell.
+  bool warn(int signal);
   // What it makes of it: the number of the restart that follows; none: the run is over.
   void await_decision(std::function<void(std::optional<int>)> done);
 

@@ -93,6 +93,7 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
         sessions_here_(std::move(options.sessions_here)),
         rejoin_timeout_(
             options.parameters.agent->rules.rejoin_timeout.value_or(settings_.join_timeout)),
+        on_warned_(options.parameters.on_warned),
         lines_(options.parameters),
         bootstrap_(settings_.run_id, options.address, *interrupted_),
         member_(hello_of(options)) {}
@@ -159,6 +160,10 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
       if (!in_round()) return std::nullopt;
       return member_.done();
     });
+  }
+
+  void warn(int signal) override {
+    say([&]() -> std::optional<FromAgent> { return Warn{.signal = signal}; });
   }
 
   Order order() const override {
@@ -258,6 +263,10 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
   bool in_round() const { return member_.sealed() && !member_.joining(); }
 
   void hear(FromCoordinator message) {
+    if (const auto* warned = std::get_if<Warned>(&message)) {
+      if (on_warned_) on_warned_(static_cast<int>(warned->signal), warned->node);
+      return;
+    }
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
       const std::string differ = differences(member_.hello().rules, welcome->rules);
       if (!differ.empty() && !std::exchange(warned_, true))
@@ -450,6 +459,8 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
   const StoreOpener open_store_;
   const std::function<std::size_t()> sessions_here_;
   const Duration rejoin_timeout_;
+
+  const std::function<void(int, const std::string&)> on_warned_;
 
   std::mutex calls_;  // Around the calls that wait.
   WaitLines lines_;

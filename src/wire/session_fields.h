@@ -41,6 +41,8 @@ inline constexpr Kind kKind<coordinator::Ping>{6, "ping"};
 template <>
 inline constexpr Kind kKind<coordinator::Look>{7, "look"};
 template <>
+inline constexpr Kind kKind<coordinator::Warn>{8, "warn"};
+template <>
 inline constexpr Kind kKind<coordinator::Welcome>{65, "welcome"};
 template <>
 inline constexpr Kind kKind<coordinator::Progress>{66, "progress"};
@@ -56,6 +58,8 @@ template <>
 inline constexpr Kind kKind<coordinator::Pong>{71, "pong"};
 template <>
 inline constexpr Kind kKind<coordinator::Report>{72, "report"};
+template <>
+inline constexpr Kind kKind<coordinator::Warned>{73, "warned"};
 
 // `Of<T>` is const T for a codec that writes, T for one that reads.
 template <class Codec, class T>
@@ -179,6 +183,11 @@ void fields(Codec& codec, Of<Codec, coordinator::Look>& look) {
   codec.text("the run id", look.run_id);
 }
 
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::Warn>& warn) {
+  codec.count("the signal", warn.signal, {.least = 1, .most = 64});
+}
+
 // ---- The coordinator says ----
 
 template <class Codec>
@@ -235,6 +244,12 @@ void fields(Codec& codec, Of<Codec, coordinator::Pong>& pong) {
 template <class Codec>
 void fields(Codec& codec, Of<Codec, coordinator::Report>& report) {
   codec.long_text("the report", report.json);
+}
+
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::Warned>& warned) {
+  codec.count("the signal", warned.signal, {.least = 1, .most = 64});
+  codec.text("the node", warned.node);
 }
 
 }  // namespace regroup::wire::session

@@ -109,7 +109,8 @@ std::vector<FromAgent> full_from_agent() {
           coordinator::Done{.round = 10},
           coordinator::Leave{.why = "preempted", .close = true},
           coordinator::Ping{.number = std::numeric_limits<std::uint64_t>::max()},
-          coordinator::Look{.run_id = "job-8"}};
+          coordinator::Look{.run_id = "job-8"},
+          coordinator::Warn{.signal = 10}};
 }
 std::vector<FromCoordinator> full_from_coordinator() {
   return {coordinator::Welcome{.member = true, .rules = {.heartbeat_limit = 7s}},
@@ -130,13 +131,15 @@ std::vector<FromCoordinator> full_from_coordinator() {
           coordinator::Stop{.round = 19,
                             .why = coordinator::Stop::Why::RunFailed,
                             .text = "rank 17 on gpu-02 failed",
+                            .note = "exit code 2",
                             .verdict = kFailure,
                             .culprit = {.address = "10.0.0.2", .pid = 20, .local_id = 21},
                             .restart_count = 22},
           coordinator::Over{},
           coordinator::Refused{.why = "this run has other rules", .lasting = false},
           coordinator::Pong{.number = 23},
-          coordinator::Report{.json = R"({"runs": []})"}};
+          coordinator::Report{.json = R"({"runs": []})"},
+          coordinator::Warned{.signal = 12, .node = "gpu-03"}};
 }
 
 template <class Variant, std::size_t... I>
@@ -206,10 +209,10 @@ TEST(Session, HasTheBytesOfTheProtocol) {
 TEST(Session, HasTheSizesOfTheProtocol) {
   std::vector<std::size_t> sizes;
   for (const auto& message : default_from_agent()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(138, 19, 37, 13, 10, 13, 9));
+  EXPECT_THAT(sizes, testing::ElementsAre(138, 19, 37, 13, 10, 13, 9, 13));
   sizes.clear();
   for (const auto& message : default_from_coordinator()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(92, 15, 76, 51, 5, 10, 13, 9));
+  EXPECT_THAT(sizes, testing::ElementsAre(92, 15, 76, 51, 5, 10, 13, 9, 17));
 }
 
 TEST(Session, ASealedFrameIsAsLongForTenThousandNodesAsForTwo) {

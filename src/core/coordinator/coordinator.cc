@@ -148,6 +148,7 @@ void Coordinator::on_message(SessionId session, const FromAgent& message, Now no
   if (const auto* done = std::get_if<Done>(&message)) return on_done(*node, *done, now, effects);
   if (const auto* leave = std::get_if<Leave>(&message))
     return on_leave(*node, *leave, now, effects);
+  if (const auto* warn = std::get_if<Warn>(&message)) return on_warn(*node, *warn, effects);
   if (const auto* ping = std::get_if<Ping>(&message)) send(*node, Pong{ping->number}, effects);
 }
 
@@ -234,6 +235,13 @@ void Coordinator::on_done(Node& node, const Done& done, Now now, Effects& effect
   if (!is_running() || done.round != state_.round || node.doing != Doing::Running) return;
   node.doing = Doing::Done;
   succeed_if_all_are_done(now, effects);
+}
+
+// The sender has told its own workers already.
+void Coordinator::on_warn(const Node& node, const Warn& warn, Effects& effects) {
+  for (const auto& [id, other] : nodes_)
+    if (other.doing == Doing::Running && id != node.id)
+      send(other, Warned{.signal = warn.signal, .node = node.claim.name}, effects);
 }
 
 void Coordinator::on_leave(Node& node, const Leave& leave, Now now, Effects& effects) {

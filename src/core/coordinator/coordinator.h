@@ -131,6 +131,7 @@ class Coordinator {
   void on_join(Node& node, const Join& join, Now now, Effects& effects);
   void on_failed(Node& node, const Failed& failed, Now now, Effects& effects);
   void on_done(Node& node, const Done& done, Now now, Effects& effects);
+  void on_warn(const Node& node, const Warn& warn, Effects& effects);
   void on_leave(Node& node, const Leave& leave, Now now, Effects& effects);
   bool is_member(const Node& node, const Running& running) const;
   std::int64_t restart_count(const Node& node) const {

@@ -354,6 +354,17 @@ TEST(Coordinator, LetsANewNodeInByStoppingTheRound) {
   EXPECT_EQ(run.last<Sealed>("b")->rank, 1);
 }
 
+TEST(Coordinator, HandsAWarningOnToTheWorkersOfAllOtherNodes) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
+  run.start({"a", "b"});
+  run.hello("s");
+  run.join("s");
+  run.say("b", Warn{.signal = 10});
+  EXPECT_EQ(run.last<Warned>("a"), (Warned{.signal = 10, .node = "b"}));
+  EXPECT_FALSE(run.last<Warned>("b"));
+  EXPECT_FALSE(run.last<Warned>("s"));  // It has no workers.
+}
+
 TEST(Coordinator, ANodeThatLeavesIsMissedAtOnce) {
   ScriptedRun run({.min_nodes = 1, .max_nodes = 2});
   run.start({"a", "b"});

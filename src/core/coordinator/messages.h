@@ -105,13 +105,20 @@ struct Ping {
   friend bool operator==(const Ping&, const Ping&) = default;
 };
 
+// A signal came to this node that the workers of all nodes should have: the machine will be taken
+// away, say.
+struct Warn {
+  std::int64_t signal = 15;
+  friend bool operator==(const Warn&, const Warn&) = default;
+};
+
 // Instead of Hello: how is the run (empty: how are all)? Answered by a Report.
 struct Look {
   std::string run_id = {};
   friend bool operator==(const Look&, const Look&) = default;
 };
 
-using FromAgent = std::variant<Hello, Join, Failed, Done, Leave, Ping, Look>;
+using FromAgent = std::variant<Hello, Join, Failed, Done, Leave, Ping, Look, Warn>;
 
 // ---- The coordinator says ----
 
@@ -181,12 +188,20 @@ struct Pong {
   friend bool operator==(const Pong&, const Pong&) = default;
 };
 
+// A node was warned: hand the signal on to the workers.
+struct Warned {
+  std::int64_t signal = 15;
+  std::string node = {};  // Which.
+  friend bool operator==(const Warned&, const Warned&) = default;
+};
+
 // The answer to Look: JSON text.
 struct Report {
   std::string json = {};
   friend bool operator==(const Report&, const Report&) = default;
 };
 
-using FromCoordinator = std::variant<Welcome, Progress, Sealed, Stop, Over, Refused, Pong, Report>;
+using FromCoordinator =
+    std::variant<Welcome, Progress, Sealed, Stop, Over, Refused, Pong, Report, Warned>;
 
 }  // namespace regroup::core::coordinator
