@@ -75,6 +75,8 @@ Meeting::~Meeting() {
   }
   wake();
   thread_.join();
+  // Not by the thread: it may be at its end while wake() still speaks to the coordinator.
+  handler_.reset();
 }
 
 void Meeting::run() {
@@ -83,15 +85,13 @@ void Meeting::run() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
-      if (ending_) break;
+      if (ending_) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();
       ++begun_;
     }
     task();
   }
-  coordinator_ = nullptr;
-  handler_.reset();
 }
 
 void Meeting::wake() {
