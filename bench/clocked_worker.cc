@@ -5,6 +5,9 @@
 //   clocked_worker FOLDER wait         writes it, and waits to be stopped
 //   clocked_worker FOLDER fail         of the first start: rank 0 ends with 1 once there is a file
 //                                      FOLDER/fail, and the others wait; of the next one: all end
+//   clocked_worker FOLDER log          writes FOLDER/start.<pid>: BENCH_NODE, the nanoseconds, its
+//   pid,
+//                                      how many workers there are; and waits to be stopped
 #include <time.h>
 #include <unistd.h>
 
@@ -20,11 +23,15 @@ std::string from_launcher(const char* name) {
   return value == nullptr ? "0" : value;
 }
 
-void write_down(const std::string& path, const timespec& now) {
+std::string nanoseconds(const timespec& time) {
+  return std::to_string(static_cast<long long>(time.tv_sec) * 1'000'000'000 + time.tv_nsec);
+}
+
+void write_down(const std::string& path, const std::string& text) {
   const std::string unfinished = path + ".unfinished";
   std::FILE* file = std::fopen(unfinished.c_str(), "w");
   if (file == nullptr) std::exit(2);
-  std::fprintf(file, "%lld\n", static_cast<long long>(now.tv_sec) * 1'000'000'000 + now.tv_nsec);
+  std::fprintf(file, "%s\n", text.c_str());
   std::fclose(file);
   if (std::rename(unfinished.c_str(), path.c_str()) != 0) std::exit(2);
 }
@@ -38,14 +45,20 @@ int main(int argc, char** argv) {
   const std::string folder = argv[1];
   const std::string restart = from_launcher("TORCHELASTIC_RESTART_COUNT");
   const std::string rank = from_launcher("RANK");
-  write_down(folder + "/" + restart + "." + rank, now);
   const std::string what = argc > 2 ? argv[2] : "";
+  if (what == "log") {
+    const std::string pid = std::to_string(::getpid());
+    write_down(folder + "/start." + pid, from_launcher("BENCH_NODE") + " " + nanoseconds(now) +
+                                             " " + pid + " " + from_launcher("WORLD_SIZE"));
+  } else {
+    write_down(folder + "/" + restart + "." + rank, nanoseconds(now));
+  }
   if (what.empty() || (what == "fail" && restart != "0")) return 0;
   if (what == "fail" && rank == "0") {
     while (::access((folder + "/fail").c_str(), F_OK) != 0) ::usleep(1000);
     timespec end{};
     ::clock_gettime(CLOCK_MONOTONIC, &end);
-    write_down(folder + "/failed", end);
+    write_down(folder + "/failed", nanoseconds(end));
     return 1;
   }
   for (;;) ::pause();

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Callable, Optional
 
 from launches import Failure, Launches
+from two_nodes import TwoNodes, why_no_machines
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("REGROUP_BUILD", ROOT / "build/release"))
@@ -58,6 +59,9 @@ CONNECTIONS, DEPTH, VALUE_BYTES = 50, 16, 64
 REQUESTS_PER_SECOND = 500_000  # Turns --seconds into a number of requests, the same one for both.
 STARTED, DEATHS = 256, 1000
 LAUNCHED, LAUNCHED_CROWD = 8, 64
+# Two nodes, one of which loses something: who has not recovered after LOSS_LIMIT seconds is given up, and counts as if
+# it had just then. torchrun never does if the other node is gone, so there are few turns.
+LOSS_LIMIT, LOSS_TURNS, HEARTBEAT_LIMIT = 60, 3, 2
 TALKERS, TALKER_LINES = 8, 100_000
 EXPIRIES, LIVE_TIMERS, TIMER_REQUESTS, TIMER_WRITERS, BEATS = 200, 100_000, 400_000, 4, 100_000
 LONGEST_START = 120  # PyTorch's launcher takes seconds.
@@ -251,6 +255,7 @@ class Bench:
         self.stack = contextlib.ExitStack()
         self.started = {}
         self.launches = Launches(REGROUP, CLOCKED_WORKER, WORKERS_LOAD, torch)
+        self.two_nodes = TwoNodes(self.launches, 3 if options.quick else LOSS_LIMIT)
         round_of_all = CONNECTIONS * DEPTH
         self.requests = max(1, round(options.seconds * REQUESTS_PER_SECOND / round_of_all)) * round_of_all
 
@@ -583,6 +588,23 @@ class Bench:
                 [Metric("time beyond the kernel's own", "ms", "<= 60 ms", compare="difference")],
                 lambda: self.launches.crowd("ours", workers), lambda: self.launches.crowd("kernel", workers))
 
+        def two_nodes_row(name, metric, measure, turns, missing=torch_missing, peer="torchrun"):
+            return Measurement(f"run, 2 nodes, {name}", peer, [metric], lambda: measure("ours"),
+                               lambda: measure("torchrun"), turns, missing)
+
+        def two_nodes_rows():
+            again = "the other's workers run again"
+            silent = HEARTBEAT_LIMIT * 1000 + 200
+            return [
+                two_nodes_row("a worker of one dies", Metric("all workers run again", "ms", "<= 50 ms"),
+                              self.two_nodes.worker_dies, 1_000_000),
+                two_nodes_row("the agent of one is killed", Metric(again, "ms", "<= 200 ms"),
+                              self.two_nodes.agent_is_killed, LOSS_TURNS),
+                two_nodes_row(f"one is cut off, heartbeat limit {HEARTBEAT_LIMIT} s",
+                              Metric(again, "ms", f"<= {silent} ms"),
+                              lambda who: self.two_nodes.network_goes_silent(who, f"{HEARTBEAT_LIMIT}s"), LOSS_TURNS,
+                              torch_missing or why_no_machines(), "torchrun on two machines")]
+
         quick = self.options.quick
         meetings = {4: 1} if quick else MEETINGS
         crowd = crowd_size(quick)
@@ -594,6 +616,7 @@ class Bench:
                 + [talkers_row(2, 100) if quick else talkers_row(TALKERS, TALKER_LINES),
                    start_row(4 if quick else STARTED), deaths_row(5 if quick else DEATHS)]
                 + launch_rows(2 if quick else LAUNCHED)
+                + two_nodes_rows()
                 + [launch_crowd_row(4 if quick else LAUNCHED_CROWD)]
                 + self.timer_rows(torch_missing, quick))
 
