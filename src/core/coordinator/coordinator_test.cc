@@ -479,6 +479,31 @@ TEST(Coordinator, ANodeWithoutASessionThatFallsSilentIsMissed) {
   EXPECT_TRUE(run.last<Stop>("a"));
 }
 
+TEST(Coordinator, ANodeWithoutASessionThatWaitsHasTimeToComeIn) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 3});
+  run.start({"a", "b"});
+  run.after(31s, {"a", "b"});
+  ASSERT_EQ(run.last<Sealed>("b")->world_size, 2);
+  const rendezvous::NodeId other{.address = "t", .pid = 1, .local_id = 0};
+  const rendezvous::Settings settings{.run_id = "r", .min_nodes = 1, .max_nodes = 3};
+  const auto other_does = [&](rendezvous::Action action) {
+    rendezvous::State state = run.machine.state_for_others(run.now);
+    state =
+        apply(std::move(state), action, {.node = other, .claim = {}, .utc = run.now.utc}, settings);
+    state.claims.erase(other);  // torchrun makes none.
+    run.swap(std::move(state));
+  };
+  other_does(rendezvous::Action::AddToWaitList);
+  ASSERT_EQ(run.last<Stop>("a")->why, Stop::Why::Members);
+  run.join("a");
+  run.join("b");
+  run.after(1s, {"a", "b"});  // It looks about so often.
+  EXPECT_FALSE(run.last<Sealed>("a"));
+  other_does(rendezvous::Action::AddToParticipants);
+  ASSERT_TRUE(run.last<Sealed>("a"));
+  EXPECT_EQ(run.last<Sealed>("a")->world_size, 3);
+}
+
 TEST(Coordinator, AClosedStateEndsTheRunForItsSessions) {
   ScriptedRun run({.min_nodes = 1, .max_nodes = 1});
   run.start({"a"});

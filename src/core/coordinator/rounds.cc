@@ -95,7 +95,11 @@ void Coordinator::follow(const std::string& before, Now now, Effects& effects) {
 void Coordinator::seal_if_due(Now now) {
   if (state_.complete || state_.participants.empty()) return;
   const auto end = last_call_end();
-  const bool all_back = announced_ && awaited_.empty();
+  // Who waits without a session sees that the round is open when it looks next, in a second or so.
+  // If it were sealed before, the one who waits would stop it again, and so on without end.
+  const bool others_wait = std::any_of(state_.wait_list.begin(), state_.wait_list.end(),
+                                       [this](const NodeId& id) { return !has_session(id); });
+  const bool all_back = announced_ && awaited_.empty() && !others_wait;
   if (!all_back && !(end && now.instant > *end)) return;
   const NodeId actor = state_.participants.begin()->first;
   const Action action = decide(Operation::Join, state_, actor, settings_, reading(now, true));
