@@ -220,12 +220,7 @@ void AgentHost::joined(Result<JoinedRound> done) {
   records_.join_failed();
   result_.error = done.error();
   const auto kind = done.error().kind;
-  result_.cause_elsewhere = meeting_.verdict();
-  if (!result_.cause_elsewhere.empty()) {
-    // What failed here was started again, and is not what ended the run.
-    result_.cause.reset();
-    result_.workers = {};
-  }
+  take_verdict();
   const bool run_failed = !result_.cause_elsewhere.empty() || meeting_.run_failed();
   play(machine_.on_join_failed(run_failed                     ? JoinFailure::RunFailed
                                : kind == ErrorKind::NotNeeded ? JoinFailure::NotNeeded
@@ -395,6 +390,14 @@ void AgentHost::report(const ProcessFailure& failure) {
       {.rank = failure.global_rank, .exit_code = failure.exit_code, .text = text_of(failure)});
 }
 
+// Where another node's failure has ended the run, what failed here is not the cause.
+void AgentHost::take_verdict() {
+  result_.cause_elsewhere = meeting_.verdict();
+  if (result_.cause_elsewhere.empty()) return;
+  result_.cause.reset();
+  result_.workers = {};
+}
+
 void AgentHost::ask() {
   if (!reported_ && result_.cause)
     report(*result_.cause);
@@ -403,8 +406,10 @@ void AgentHost::ask() {
                      .exit_code = -1,
                      .text = "the workers of node " + std::to_string(round_->info.rank) +
                              " ended by nobody's order"});
-  meeting_.await_decision(
-      [this](std::optional<int> restart_count) { play(machine_.on_decided(restart_count)); });
+  meeting_.await_decision([this](std::optional<int> restart_count) {
+    if (!restart_count) take_verdict();
+    play(machine_.on_decided(restart_count));
+  });
 }
 
 void AgentHost::check_in(bool succeeded) {
@@ -418,7 +423,7 @@ void AgentHost::check_in(bool succeeded) {
                     [this](const Meeting::CheckedIn& end) {
                       records_.checked_in();
                       tell({.kind = Kind::CheckedIn, .text = end.text});
-                      result_.cause_elsewhere = meeting_.verdict();
+                      take_verdict();
                       play(machine_.on_checked_in(end.how, end.restart_count));
                     });
 }

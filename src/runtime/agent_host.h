@@ -51,6 +51,7 @@ class AgentHost {
   void expired(const Expiry& expiry);
   void report(const ProcessFailure& failure);
   void ask();
+  void take_verdict();
   void check_in(bool succeeded);
   void finish(core::agent::Ending ending);
   void tell(AgentEvent event) const;

@@ -1,5 +1,6 @@
 // The c10d backend: a dynamic rendezvous over a store at the endpoint, or in a file.
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/endpoint.h"
@@ -58,8 +59,9 @@ StoreOpener opener(const std::shared_ptr<MeetingStore>& meeting, MeetingStoreOpt
 // wherever the name leads.
 constexpr Duration kKnownAddressLimit = 500ms;
 constexpr Duration kNameLimit = 2s;
-// For the first: the server has answered us a moment ago.
+// Each try for the first.
 constexpr Duration kSessionLimit = 5s;
+constexpr Duration kPauseBetweenTries = 100ms;
 
 // None: the server is no coordinator, but PyTorch's.
 Result<std::optional<io::ClientSocket>> open_session(const std::string& host, std::uint16_t port,
@@ -68,6 +70,22 @@ Result<std::optional<io::ClientSocket>> open_session(const std::string& host, st
   auto channel = StoreChannel::open(host, port, deadline);
   if (!channel) return tl::unexpected(channel.error());
   return channel->into_session(deadline);
+}
+
+// The server has answered a moment ago; but it may be very busy, or be started again just now.
+Result<std::optional<io::ClientSocket>> open_first_session(const MeetingStore& meeting,
+                                                           const RendezvousParameters& parameters,
+                                                           Duration limit) {
+  const Instant until = io::deadline_after(limit);
+  for (;;) {
+    auto opened = open_session(meeting.server_address, meeting.reached.port, kSessionLimit);
+    const bool may_pass = !opened && (opened.error().kind == ErrorKind::Connection ||
+                                      opened.error().kind == ErrorKind::Timeout);
+    if (!may_pass || io::now() >= until) return opened;
+    if (parameters.interrupted && *parameters.interrupted)
+      return fail(ErrorKind::Cancelled, "interrupted while waiting for the coordinator");
+    std::this_thread::sleep_for(kPauseBetweenTries);
+  }
 }
 
 std::function<Result<io::ClientSocket>()> session_opener(const std::string& address,
@@ -130,7 +148,7 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
   const auto wants_session = parameters.boolean("session");
   if (!wants_session) return tl::unexpected(wants_session.error());
   if (parameters.agent && wants_session->value_or(true)) {
-    auto first = open_session(owner->server_address, owner->reached.port, kSessionLimit);
+    auto first = open_first_session(*owner, parameters, settings->join_timeout);
     if (!first) return tl::unexpected(first.error());
     if (*first) {
       SessionRendezvousOptions session{

@@ -140,6 +140,11 @@ class Host final : public CoordinatorHost, private PeerHost {
 
   void welcome(Peer& peer, Hello hello, Now now) {
     Run* run = runs_.find(hello.run_id);
+    // Everybody has left it, and nobody has ended it: whoever comes begins anew, by its own rules.
+    if (run != nullptr && run->sessions == 0 && run->coordinator.is_deserted()) {
+      runs_.forget(*run, keys_, now);
+      run = nullptr;
+    }
     if (run == nullptr) run = make_run(hello, now);
     if (run == nullptr) {
       sessions_.complain("refused " + peer.connection->peer() + ": " +

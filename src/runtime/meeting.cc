@@ -19,8 +19,7 @@ constexpr Duration kSlice = 250ms;
 constexpr Duration kGoodbyeLimit = 5s;
 // For those outside, who look about once a second.
 constexpr Duration kLastLook = 2500ms;
-// A coordinator that can be reached says within so long what it makes of a failure; else we join
-// again and see.
+// A coordinator says within so long what it makes of a failure; else we go by what we know.
 constexpr Duration kDecisionLimit = 10s;
 // After a success, a coordinator that cannot be reached is waited for no longer than this.
 constexpr Duration kCoordinatorLimit = 10s;
@@ -244,8 +243,10 @@ void Meeting::watch_orders(Coordination& coordinator, const Watch& watch) {
         if (!order.is_ours) answer(watch.failed, order.text);
         return;
       case Kind::Closed:
+        // Whoever said so was done; our workers may be about to be. Or a worse word follows.
+        if (!rest(kSlice)) return;
+        continue;
       case Kind::Over:
-        // Whoever said so was done; our workers may be about to be.
         return;
     }
   }
@@ -286,16 +287,17 @@ void Meeting::await_decision(std::function<void(std::optional<int>)> done) {
 std::optional<int> Meeting::await_decision_now() {
   using Kind = Coordination::Order::Kind;
   Coordination& coordinator = *coordinator_;
-  Instant until = io::now() + kDecisionLimit;
+  const Instant until = io::now() + kDecisionLimit;
   while (rest({}) && io::now() < until) {
     const Coordination::Order order = coordinator.wait(kSlice);
     note_end(order);
     if (order.kind == Kind::RunFailed) return std::nullopt;
     if (order.kind != Kind::None) return static_cast<int>(order.restart_count);
-    // It is told again when the coordinator is back.
-    if (!coordinator.trouble().empty()) until = io::now() + kDecisionLimit;
   }
-  return static_cast<int>(coordinator.order().restart_count);
+  // Nobody there to decide. As far as we know:
+  const std::int64_t restarts = info_->restart_count.value_or(0);
+  if (restarts >= parameters_.agent->rules.max_restarts) return std::nullopt;
+  return static_cast<int>(restarts);
 }
 
 void Meeting::say_stalled(std::optional<core::hang::Votes> votes) {
@@ -403,7 +405,9 @@ void Meeting::give_up_check_in() { look_away(); }
 Meeting::CheckedIn Meeting::check_in_now(bool succeeded, const std::string& cause, Duration limit) {
   Coordination* coordinator = coordinator_;
   if (coordinator != nullptr && info_ && info_->ranks) return await_over(*coordinator, limit);
-  return {.text = pass_exit_barrier(succeeded, cause, limit)};
+  CheckedIn end{.text = pass_exit_barrier(succeeded, cause, limit)};
+  if (run_failed_) end.how = core::agent::CheckedIn::RunFailed;
+  return end;
 }
 
 Meeting::CheckedIn Meeting::await_over(Coordination& coordinator, Duration limit) {
@@ -458,6 +462,10 @@ std::string Meeting::pass_exit_barrier(bool succeeded, const std::string& cause,
       return kGone;
     }
     if (*complete) return {};
+    if (const Coordination* coordinator = coordinator_) {
+      note_end(coordinator->order());
+      if (run_failed_) return {};
+    }
     if (const auto status = handler_->status(); status && (!status->member || !status->whole))
       return "a node of the round is gone; the others are not waited for";
     if (!rest(kSlice / 10)) return "the other nodes are not waited for any longer";
@@ -477,6 +485,9 @@ void Meeting::leave(bool close, std::function<void()> done) {
 void Meeting::leave_now(bool close) {
   if (handler_ == nullptr || cut_off_) return;  // There is nobody to be told.
   const Coordination* coordinator = coordinator_;
+  // Nodes without a session would wait for us at the exit.
+  if (coordinator != nullptr && run_failed_ && info_ && !info_->ranks)
+    (void)arrive_at_exit(*info_->store, info_->world_size);
   if (coordinator != nullptr && !(close && info_ && !info_->ranks)) {
     const bool is_over = coordinator->order().kind != Coordination::Order::Kind::None;
     const auto gone = close && !is_over ? handler_->shutdown() : handler_->leave();

@@ -13,22 +13,29 @@ Run* RunTable::find(std::string_view id) const {
 
 Run* RunTable::make(const core::coordinator::Hello& hello, ShownState shown,
                     std::optional<core::rendezvous::State> present, KeyAccess& keys, Now now) {
-  if (runs_.size() >= most_ && !forget_one_that_is_over(keys, now)) return nullptr;
+  if (runs_.size() >= most_ && !forget_one_that_is_left(keys, now)) return nullptr;
   auto run = std::make_unique<Run>(hello, std::move(shown), std::move(present), now);
   return runs_.emplace(hello.run_id, std::move(run)).first->second.get();
 }
 
-// What remains of it is the state under its key, so that whoever comes late finds it closed.
-bool RunTable::forget_one_that_is_over(KeyAccess& keys, Now now) {
+bool RunTable::forget_one_that_is_left(KeyAccess& keys, Now now) {
   const auto found = std::find_if(runs_.begin(), runs_.end(), [](const auto& one) {
-    return one.second->coordinator.is_over() && one.second->sessions == 0;
+    const Run& run = *one.second;
+    return run.sessions == 0 && (run.coordinator.is_over() || run.coordinator.is_deserted());
   });
   if (found == runs_.end()) return false;
-  Run& run = *found->second;
+  forget(*found->second, keys, now);
+  return true;
+}
+
+// What remains of it is the state under its key: whoever comes late finds it closed, or goes on
+// counting its rounds.
+void RunTable::forget(Run& run, KeyAccess& keys, Now now) {
   run.shown.show(keys, run.coordinator.state_for_others(now));
   if (run.due) due_.erase({*run.due, &run});
+  const auto found = std::find_if(runs_.begin(), runs_.end(),
+                                  [&](const auto& one) { return one.second.get() == &run; });
   runs_.erase(found);
-  return true;
 }
 
 void RunTable::reschedule(Run& run) {

@@ -41,6 +41,9 @@ class RunTable {
             std::optional<core::rendezvous::State> present, KeyAccess& keys,
             core::coordinator::Now now);
 
+  // A run without sessions.
+  void forget(Run& run, KeyAccess& keys, core::coordinator::Now now);
+
   // To be called after every step of the run's coordinator that may have brought its deadline
   // nearer. Costs nothing if it has not moved.
   void reschedule(Run& run);
@@ -52,7 +55,7 @@ class RunTable {
   void clear();
 
  private:
-  bool forget_one_that_is_over(KeyAccess& keys, core::coordinator::Now now);
+  bool forget_one_that_is_left(KeyAccess& keys, core::coordinator::Now now);
 
   const std::size_t most_;
   core::store::ByKey<std::unique_ptr<Run>> runs_;

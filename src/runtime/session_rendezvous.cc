@@ -173,9 +173,9 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
 
   Order wait(Duration limit) override {
     std::unique_lock lock(mutex_);
-    woken_ = false;
     changed_.wait_for(lock, limit,
                       [this] { return woken_ || order_locked().kind != Order::Kind::None; });
+    woken_ = false;
     return order_locked();
   }
 
@@ -315,12 +315,14 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
     const Duration limit = again ? rejoin_timeout_ : settings_.join_timeout;
     limit_name_ =
         again && rejoin_timeout_ != settings_.join_timeout ? "--rejoin-timeout" : "join_timeout";
-    const Instant give_up = begun + limit;
+    Instant give_up = begun + limit;
     for (;;) {
       if (auto end = why_not(); !end) return tl::unexpected(end.error());
       if (!member_.joining()) return *member_.sealed();
       const Instant now = io::now();
-      const bool is_late = now > give_up && !member_.is_spare();
+      // A spare waits without a limit; its time begins when it is one no longer.
+      if (member_.is_spare()) give_up = now + limit;
+      const bool is_late = now > give_up;
       if (is_late || *interrupted_) {
         const std::string progress =
             member_.progress() ? member_.progress()->text : "no word from the coordinator";

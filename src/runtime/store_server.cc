@@ -48,7 +48,7 @@ class ThreadedServer final : public StoreServer {
   std::size_t sessions() override {
     return on_loop([this] {
       const auto* coordinator = host_->coordinator();
-      return coordinator == nullptr ? std::size_t{0} : coordinator->counters().sessions;
+      return coordinator == nullptr ? std::size_t{0} : coordinator->presence().nodes;
     });
   }
 

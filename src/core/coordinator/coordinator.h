@@ -108,6 +108,11 @@ class Coordinator {
   RunStatus status(Now now) const;
   bool has_sessions() const { return !sessions_.empty(); }
   bool is_over() const { return state_.closed; }
+  // Nobody is in it any more, and nobody has ended it.
+  bool is_deserted() const {
+    return !state_.closed && nodes_.empty() && state_.participants.empty() &&
+           state_.wait_list.empty() && state_.redundancy_list.empty();
+  }
 
  private:
   enum class Doing { Idle, Joining, Running, Done };

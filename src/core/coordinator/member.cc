@@ -61,7 +61,8 @@ void Member::on_message(FromCoordinator message) {
   } else if (std::holds_alternative<Over>(message)) {
     over_ = true;
   } else if (auto* refused = std::get_if<Refused>(&message)) {
-    refused_ = std::move(*refused);
+    // One that does not last is followed by another try.
+    if (refused->lasting) refused_ = std::move(*refused);
   } else if (auto* progress = std::get_if<Progress>(&message)) {
     if (join_) progress_ = std::move(*progress);
   }
