@@ -381,8 +381,26 @@ class TwoNodes(RunTest):
         self.crew.order(0)
         self.assert_success(a, b)
 
+    def test_a_replacement_that_does_not_come(self):
+        a, b = (self.node(name, "--rejoin-timeout", "1s") for name in "AB")
+        self.crew.complete(2)
+        os.kill(b.pid, signal.SIGKILL)
+        code, _, err = a.finish()
+        self.assertEqual(code, 71, err)
+        self.assertRegex(err, r"did not meet within 1 s \(--rejoin-timeout\): round 1: 1 of 2 nodes joined")
+
+    def test_a_failure_after_the_coordinator_is_gone(self):
+        a, b = (self.node(name) for name in "AB")
+        workers = {one.node: one for one in self.crew.complete(2)}
+        os.kill(a.pid, signal.SIGKILL)
+        until(lambda: not workers["A"].lives())
+        self.crew.order(9, to=workers["B"])
+        code, _, err = b.finish()
+        self.assertEqual(code, 9, err)
+
     def test_a_warning_of_one_node_reaches_the_workers_of_all(self):
-        a, b = (self.node(name, "--preempt-signal", "SIGTERM") for name in "AB")
+        command = [*self.crew.command(), "stubborn"]
+        a, b = (self.node(name, "--preempt-signal", "SIGTERM", command=command) for name in "AB")
         workers = self.crew.complete(2)
         os.kill(b.pid, signal.SIGTERM)
         for one in workers:
