@@ -147,6 +147,8 @@ void fields(Codec& codec, Of<Codec, coordinator::Hello>& hello) {
   codec.count("the number of workers", hello.workers, {.least = 1, .most = kSessionWorkers});
   codec.optional("the running round", hello.running,
                  [&](auto& running) { fields(codec, running); });
+  codec.count("the restarts so far", hello.restarts);
+  codec.flag("the mark of coming again", hello.again);
   fields(codec, hello.rules);  // Last, because there will be more of them.
 }
 

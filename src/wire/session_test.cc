@@ -94,8 +94,11 @@ coordinator::Hello full_hello() {
                     .no_restart_codes = {2, -9},
                     .node_strikes = 11,
                     .max_changes = 12},
-          .running = coordinator::Running{
-              .place = {.round = 8, .rank = 2, .world_size = 5}, .restart_count = 3, .done = true}};
+          .running = coordinator::Running{.place = {.round = 8, .rank = 2, .world_size = 5},
+                                          .restart_count = 3,
+                                          .done = true},
+          .restarts = 4,
+          .again = true};
 }
 
 const coordinator::Failure kFailure{
@@ -209,7 +212,7 @@ TEST(Session, HasTheBytesOfTheProtocol) {
 TEST(Session, HasTheSizesOfTheProtocol) {
   std::vector<std::size_t> sizes;
   for (const auto& message : default_from_agent()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(138, 19, 37, 13, 10, 13, 9, 13));
+  EXPECT_THAT(sizes, testing::ElementsAre(147, 19, 37, 13, 10, 13, 9, 13));
   sizes.clear();
   for (const auto& message : default_from_coordinator()) sizes.push_back(frame(message).size());
   EXPECT_THAT(sizes, testing::ElementsAre(92, 15, 76, 51, 5, 10, 13, 9, 17));

@@ -27,6 +27,7 @@ Coordinator::Coordinator(std::string run_id, const Rules& rules, std::optional<S
     : settings_(settings_of(std::move(run_id), rules)),
       rules_(rules),
       liveness_(settings_.keep_alive_interval),
+      young_until_(now.instant + rules.heartbeat_limit),
       told_(now.instant),
       refreshed_(now.instant) {
   if (!present) return;
@@ -37,6 +38,7 @@ Coordinator::Coordinator(std::string run_id, const Rules& rules, std::optional<S
     world_size_ = static_cast<std::int64_t>(state_.participants.size());
     for (const auto& [id, rank] : state_.participants) awaited_.insert(id);
     members_ = awaited_;
+    has_sealed_ = true;
   }
   if (state_.closed)
     end_ = Stop{.round = state_.round, .why = Stop::Why::Closed, .text = "the run is closed"};
@@ -54,6 +56,7 @@ void Coordinator::heard_from(SessionId session, Now now) {
 void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& effects) {
   const auto [found, is_new] = nodes_.try_emplace(hello.node);
   Node& node = found->second;
+  learn(node, hello, now, effects);
   if (node.session) {
     // The node knows better than we do that this connection is of no use any more.
     sessions_.erase(*node.session);
@@ -77,11 +80,12 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
   if (succeeded_) return send(node, Over{}, effects);
   if (end_) return send(node, *end_, effects);
   if (!hello.running) return;
-  if (member) {
-    if (node.doing != Doing::Done) node.doing = hello.running->done ? Doing::Done : Doing::Running;
-    return succeed_if_all_are_done(now, effects);
-  }
-  node.doing = Doing::Idle;
+  const bool stays = state_.complete && state_.round == hello.running->place.round &&
+                     state_.participants.contains(node.id);
+  if (!stays) node.doing = Doing::Idle;
+  if (stays && node.doing != Doing::Done)
+    node.doing = hello.running->done ? Doing::Done : Doing::Running;
+  if (member) return succeed_if_all_are_done(now, effects);
   const bool was_told = stopped_ == hello.running->place.round;
   Stop stop = was_told ? stop_for(node) : Stop{.why = Stop::Why::Members, .text = dropped_text()};
   stop.round = hello.running->place.round;
@@ -93,48 +97,6 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
 bool Coordinator::is_member(const Node& node, const Running& running) const {
   return is_running() && state_.round == running.place.round &&
          state_.participants.contains(node.id);
-}
-
-// A coordinator that was started again learns the round from its members. They have as long for
-// that as a silent node has.
-bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& effects) {
-  const std::int64_t rank = running.place.rank;
-  if (rank < 0 || rank >= running.place.world_size) return false;  // There is no such round.
-  const bool is_blank = !announced_ && !state_.complete && state_.participants.empty();
-  const bool is_newer = restoring_until_ && running.place.round > state_.round;
-  if (is_newer) {
-    stop_round({.why = Stop::Why::Members, .text = "the other nodes are in a later round"}, now,
-               effects);
-    state_.participants.clear();
-    members_.clear();
-    awaited_.clear();
-  }
-  if (is_blank || is_newer) {
-    state_.round = running.place.round;
-    state_.complete = true;
-    state_.deadline.reset();
-    state_.seal = Seal{.round = running.place.round, .world_size = running.place.world_size};
-    announced_ = state_.round;
-    stopped_.reset();
-    world_size_ = running.place.world_size;
-    names_.clear();  // Grows with those who come: the size of the world is only what somebody says.
-    restored_.clear();
-    restoring_until_ = now.instant + rules_.heartbeat_limit;
-    look_by(*restoring_until_);
-  }
-  if (!restoring_until_ || running.place.round != state_.round || !is_running()) return false;
-  if (rank >= world_size_ || !restored_.insert(rank).second) return false;
-  state_.participants.emplace(node.id, rank);
-  state_.claims[node.id] = node.claim;
-  state_.last_heartbeats[node.id] = now.utc;
-  awaited_.insert(node.id);
-  members_.insert(node.id);
-  names_.push_back(node.claim.name);
-  restarts_ = std::max(restarts_, running.restart_count);
-  node.restarts = running.restart_count;
-  if (static_cast<std::int64_t>(state_.participants.size()) == world_size_)
-    restoring_until_.reset();
-  return true;
 }
 
 void Coordinator::on_message(SessionId session, const FromAgent& message, Now now,
@@ -169,6 +131,7 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
   node.doing = Doing::Joining;
   node.arrived = ++arrivals_;
   awaited_.erase(node.id);
+  if (hold_until_) return;
   settle(node, Operation::Exit, now);
   if (phase(state_) == before) settle(node, Operation::Join, now);
   follow(before, now, effects);
@@ -178,6 +141,12 @@ void Coordinator::on_failed(Node& node, const Failed& failed, Now now, Effects& 
   // Whatever fails after a round was stopped is the stop's doing.
   if (!is_running() || failed.round != state_.round || node.doing != Doing::Running) return;
   if (!state_.participants.contains(node.id)) return;
+  if (!hold_until_) return spend(node, failed, now, effects);
+  // There may be a later round, whose nodes have yet to come; this must not end their run.
+  if (!failed_in_hold_) failed_in_hold_.emplace(node.id, failed);
+}
+
+void Coordinator::spend(Node& node, const Failed& failed, Now now, Effects& effects) {
   Stop stop{.round = state_.round,
             .why = Stop::Why::Failure,
             .text = failed.failure.text,
@@ -266,8 +235,10 @@ void Coordinator::on_closed(SessionId session, Now now, Effects& effects) {
   sessions_.erase(session);
   node->session.reset();
   node->heard = now.instant;
-  const bool is_member = is_running() && state_.participants.contains(node->id);
-  if (is_member && node->doing == Doing::Done) return;
+  // Its workers are there, or are being stopped.
+  const bool is_member = state_.complete && state_.participants.contains(node->id) &&
+                         (node->doing == Doing::Running || node->doing == Doing::Done);
+  if (is_member && is_running() && node->doing == Doing::Done) return;
   if (is_member && rules_.pardon > Duration{}) return look_by(now.instant + rules_.pardon);
   // Its seat in a round that is not sealed yet is free at once.
   lose({node->id}, node->claim.name + " is gone: its connection was closed", now, effects);
@@ -321,16 +292,9 @@ void Coordinator::find_lost(Now now, Effects& effects) {
                  std::chrono::duration_cast<std::chrono::seconds>(rules_.heartbeat_limit).count()) +
              " s",
          now, effects);
-  if (restoring_until_ && now.instant < *restoring_until_) return look_by(*restoring_until_);
-  if (!restoring_until_) return;
-  restoring_until_.reset();
-  const auto missing = world_size_ - static_cast<std::int64_t>(state_.participants.size());
-  if (missing > 0 && is_running())
-    stop_round(
-        {.why = Stop::Why::Members,
-         .text = std::to_string(missing) + " of the round have not come back to the coordinator"},
-        now, effects);
-  follow(phase(state_), now, effects);
+  if (!hold_until_) return;
+  if (now.instant < *hold_until_) return look_by(*hold_until_);
+  end_hold(now, effects);
 }
 
 bool Coordinator::has_others() const {
@@ -356,7 +320,8 @@ void Coordinator::sweep_others(Now now, Effects& effects) {
 void Coordinator::on_time(Now now, Effects& effects) {
   if (look_at_ && now.instant >= *look_at_) find_lost(now, effects);
   if (sweep_at_ && now.instant >= *sweep_at_) sweep_others(now, effects);
-  if (const auto end = last_call_end(); end && now.instant > *end && !state_.complete)
+  if (const auto end = last_call_end();
+      end && now.instant > *end && !state_.complete && !hold_until_)
     follow(phase(state_), now, effects);
   if (tell_at_ && now.instant >= *tell_at_) tell_progress(now, effects);
 }
@@ -369,7 +334,8 @@ std::optional<Instant> Coordinator::next_deadline() const {
   take(look_at_);
   take(sweep_at_);
   take(tell_at_);
-  if (const auto end = last_call_end(); end && !state_.complete && !state_.closed) take(*end + 1ms);
+  if (const auto end = last_call_end(); end && !state_.complete && !state_.closed && !hold_until_)
+    take(*end + 1ms);
   return next;
 }
 

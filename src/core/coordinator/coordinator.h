@@ -135,6 +135,7 @@ class Coordinator {
   Node* node_of(SessionId session);
   void on_join(Node& node, const Join& join, Now now, Effects& effects);
   void on_failed(Node& node, const Failed& failed, Now now, Effects& effects);
+  void spend(Node& node, const Failed& failed, Now now, Effects& effects);
   void on_done(Node& node, const Done& done, Now now, Effects& effects);
   void on_warn(const Node& node, const Warn& warn, Effects& effects);
   void on_leave(Node& node, const Leave& leave, Now now, Effects& effects);
@@ -147,13 +148,21 @@ class Coordinator {
   Verdict judge(const Node& node, const Failure& failure, Now now, std::string& note);
   // A node that was the first to fail too often: why it is not let in. Empty: it is.
   std::string why_struck(const std::string& name) const;
-  bool restore(Node& node, const Running& running, Now now, Effects& effects);
   void lose(const std::vector<rendezvous::NodeId>& lost, const std::string& why, Now now,
             Effects& effects);
   void find_lost(Now now, Effects& effects);
   void sweep_others(Now now, Effects& effects);
 
+  // restoring.cc: what was before our time.
+  void learn(Node& node, const Hello& hello, Now now, Effects& effects);
+  bool restore(Node& node, const Running& running, Now now, Effects& effects);
+  void begin_restored(const Running& running, Now now, Effects& effects);
+  bool all_have_returned() const;
+  void end_hold(Now now, Effects& effects);
+
   // rounds.cc: what follows.
+  // A round that was before our time is not opened again.
+  void raise_round();
   // Plays the tables for one node until they want nothing more.
   void settle(const Node& node, rendezvous::Operation operation, Now now);
   // Returning members first, then who came first, then spares.
@@ -189,13 +198,27 @@ class Coordinator {
   // The last round that was sealed.
   std::optional<std::int64_t> announced_;
   std::int64_t world_size_ = 0;
-  std::vector<std::string> names_;          // Of its members.
-  std::set<rendezvous::NodeId> members_;    // Of it, as it was sealed.
-  std::set<rendezvous::NodeId> awaited_;    // Of them, who may come back.
-  std::optional<std::int64_t> stopped_;     // It, once it was told to stop,
-  Stop stop_;                               // and why.
-  std::optional<Instant> restoring_until_;  // Members of a round before our time may come so long;
-  std::set<std::int64_t> restored_;         // their ranks, of those who did.
+  std::vector<std::string> names_;        // Of its members.
+  std::set<rendezvous::NodeId> members_;  // Of it, as it was sealed.
+  std::set<rendezvous::NodeId> awaited_;  // Of them, who may come back.
+  std::optional<std::int64_t> stopped_;   // It, once it was told to stop,
+  Stop stop_;                             // and why.
+
+  // Of what was before our time. Agents come back within as long as a silent one has; until then
+  // nobody is let in, lest a round begin beside the workers of another.
+  const Instant young_until_;
+  std::set<rendezvous::NodeId> seen_;  // By then.
+  std::optional<Instant> hold_until_;
+  std::optional<std::pair<rendezvous::NodeId, Failed>> failed_in_hold_;  // The first.
+  bool has_sealed_ = false;          // A round in our time: what was before is past.
+  std::int64_t next_round_ = 0;      // At the least.
+  std::set<std::int64_t> restored_;  // Ranks whose workers run, or are being stopped.
+  struct Returned {
+    std::int64_t round = -1;  // The latest that anybody was in.
+    std::int64_t world_size = 0;
+    std::set<std::int64_t> ranks;  // Of those who have come back.
+  };
+  Returned returned_;
 
   std::int64_t restarts_ = 0;
   std::deque<Instant> restarted_;                // When; as many as the window may hold.

@@ -20,6 +20,9 @@ struct ScriptedRun {
     std::int64_t workers = 1;
     std::string name = {};  // Empty: the name that the test calls it by.
     std::optional<Running> running = {};
+    std::optional<rendezvous::HeldRank> held = {};
+    std::int64_t restarts = 0;
+    bool again = false;
   };
 
   rendezvous::NodeId id(const std::string& name) {
@@ -37,11 +40,13 @@ struct ScriptedRun {
         session,
         {.run_id = "r",
          .node = id(name),
-         .claim = {.name = said.name.empty() ? name : said.name, .wish = {}, .held = {}},
+         .claim = {.name = said.name.empty() ? name : said.name, .wish = {}, .held = said.held},
          .role = "default",
          .workers = said.workers,
          .rules = rules,
-         .running = said.running},
+         .running = said.running,
+         .restarts = said.restarts,
+         .again = said.again},
         now, effects);
     take(effects);
   }

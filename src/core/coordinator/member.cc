@@ -1,5 +1,7 @@
 #include "core/coordinator/member.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace regroup::core::coordinator {
@@ -49,15 +51,19 @@ void Member::on_message(FromCoordinator message) {
   if (auto* sealed = std::get_if<Sealed>(&message)) {
     if (!join_) return;
     join_.reset();
+    hello_.restarts = std::max(hello_.restarts, sealed->restart_count);
     progress_.reset();
     hello_.claim.held = rendezvous::HeldRank{
         .round = sealed->round, .rank = sealed->rank, .world_size = sealed->world_size};
     sealed_ = std::move(*sealed);
   } else if (auto* stop = std::get_if<Stop>(&message)) {
+    hello_.restarts = std::max(hello_.restarts, stop->restart_count);
     if (stop->why == Stop::Why::RunFailed || stop->why == Stop::Why::Closed) end_ = *stop;
     if (!sealed_ || join_ || stop->round != sealed_->round) return;
     failed_.reset();
     if (!stop_) stop_ = std::move(*stop);
+  } else if (std::holds_alternative<Welcome>(message)) {
+    hello_.again = true;
   } else if (std::holds_alternative<Over>(message)) {
     over_ = true;
   } else if (auto* refused = std::get_if<Refused>(&message)) {

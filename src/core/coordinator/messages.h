@@ -61,6 +61,9 @@ struct Hello {
   std::int64_t workers = 1;
   Rules rules = {};
   std::optional<Running> running = {};  // Empty: it runs nothing.
+  // What it knows of the time before: a coordinator that was started again does not.
+  std::int64_t restarts = 0;  // As it was told last.
+  bool again = false;         // A coordinator has welcomed it before.
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -171,7 +174,8 @@ struct Stop {
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
-// All nodes are done: the run has succeeded. To spares: they were not needed.
+// All nodes are done: the run has succeeded. To spares: they were not needed; and so to a node that
+// was lost, came back, and may still have workers to stop.
 struct Over {
   friend bool operator==(const Over&, const Over&) = default;
 };

@@ -35,9 +35,14 @@ Reading Coordinator::reading(Now now, bool last_call_over) const {
           .last_call_over = last_call_over};
 }
 
+void Coordinator::raise_round() {
+  if (!state_.complete) state_.round = std::max(state_.round, next_round_);
+}
+
 void Coordinator::settle(const Node& node, Operation operation, Now now) {
   const Actor actor{.node = node.id, .claim = node.claim, .utc = now.utc};
   for (int changes = 0;; ++changes) {
+    raise_round();
     CHECK(changes < 8);  // Out of a list, into the next, sealed: the tables know no circle.
     const Action action = decide(operation, state_, node.id, settings_, reading(now, false));
     if (!changes_state(action)) return;
@@ -48,6 +53,7 @@ void Coordinator::settle(const Node& node, Operation operation, Now now) {
 }
 
 void Coordinator::settle_all_joining(Now now) {
+  if (hold_until_) return;
   struct Place {
     int preference;
     std::int64_t arrived;
@@ -70,6 +76,7 @@ void Coordinator::settle_all_joining(Now now) {
 
 void Coordinator::follow(const std::string& before, Now now, Effects& effects) {
   if (state_.closed) return;
+  raise_round();
   const bool reopened = !state_.complete && before != phase(state_);
   if (reopened) settle_all_joining(now);
   seal_if_due(now);
@@ -77,7 +84,7 @@ void Coordinator::follow(const std::string& before, Now now, Effects& effects) {
     last_call_.emplace(*state_.deadline, now.instant);
   if (!state_.deadline) last_call_.reset();
   if (state_.complete && announced_ != state_.round) announce_seal(now, effects);
-  if (is_running() && announced_ == state_.round && !state_.wait_list.empty() &&
+  if (is_running() && announced_ == state_.round && !hold_until_ && !state_.wait_list.empty() &&
       static_cast<std::int64_t>(state_.participants.size()) < settings_.max_nodes) {
     const auto waiting = static_cast<std::int64_t>(state_.wait_list.size());
     stop_round({.why = Stop::Why::Members,
@@ -93,7 +100,7 @@ void Coordinator::follow(const std::string& before, Now now, Effects& effects) {
 
 // When the members of the last round are back, or when the last call is over.
 void Coordinator::seal_if_due(Now now) {
-  if (state_.complete || state_.participants.empty()) return;
+  if (state_.complete || state_.participants.empty() || hold_until_) return;
   const auto end = last_call_end();
   // Who waits without a session sees that the round is open when it looks next, in a second or so.
   // If it were sealed before, the one who waits would stop it again, and so on without end.
@@ -112,7 +119,8 @@ void Coordinator::announce_seal(Now now, Effects& effects) {
   announced_ = state_.round;
   sealed_at_ = now.instant;
   stopped_.reset();
-  restoring_until_.reset();
+  has_sealed_ = true;
+  hold_until_.reset();
   awaited_.clear();
   world_size_ = static_cast<std::int64_t>(state_.participants.size());
   const auto size = static_cast<std::size_t>(world_size_);
@@ -169,7 +177,6 @@ void Coordinator::stop_round(Stop stop, Now now, Effects& effects) {
   }
   stopped_ = state_.round;
   stop.round = state_.round;
-  restoring_until_.reset();
   stop_ = std::move(stop);
   look_at_ = Instant{};  // Who was done and has gone is missed from now on.
   for (const auto& [id, node] : nodes_)
@@ -202,7 +209,7 @@ void Coordinator::end_run(Stop stop, Now now, Effects& effects) {
 }
 
 void Coordinator::succeed_if_all_are_done(Now now, Effects& effects) {
-  if (!is_running()) return;
+  if (!is_running() || hold_until_) return;
   if (static_cast<std::int64_t>(state_.participants.size()) != world_size_) return;
   // Whoever was not done when last looked at is asked first. If each that is done asked all of them
   // from the beginning, ten thousand would keep us busy for half a minute.
