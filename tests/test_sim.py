@@ -17,7 +17,8 @@ def sim(*arguments):
 class Replaying(unittest.TestCase):
     def test_two_runs_of_one_seed_leave_the_same_trace(self):
         for arguments in (["--seed=7301"], ["--seed=5", "--nodes=6", "--faults=heavy"],
-                          ["--seed=9", "--nodes=4", "--torchrun-nodes=2"]):
+                          ["--seed=9", "--nodes=4", "--torchrun-nodes=2"],
+                          ["--seed=9", "--coordinator"], ["--seed=9", "--coordinator", "--nodes=7", "--faults=heavy"]):
             with self.subTest(arguments):
                 first, second = sim(*arguments, "--trace"), sim(*arguments, "--trace")
                 self.assertEqual(first.returncode, 0, first.stdout[-2000:])
@@ -70,6 +71,21 @@ class Hunting(unittest.TestCase):
         self.assertIn("WRONG: " + what.split(": ", 1)[1], again.stdout)
 
 
+    def test_runs_with_a_coordinator(self):
+        run = sim("--coordinator", "--seeds=1..60")
+        self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
+        self.assertTrue(run.stdout.startswith("seeds 1..60: all good\n60 runs, "), run.stdout)
+
+        run = sim("--coordinator", "--seeds=1..100", "--broken=keeps-workers")
+        self.assertEqual((run.returncode, run.stderr), (1, ""), run.stdout)
+        what, replay = run.stdout.split("\n")[:2]
+        self.assertIn("runs the workers of round", what)
+        self.assertRegex(replay, r"^replay: regroup_sim --seed=\d+ --coordinator --broken=keeps-workers --trace$")
+        again = sim(*replay.split()[2:])
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("WRONG: " + what.split(": ", 1)[1], again.stdout)
+
+
 class WrongStarts(unittest.TestCase):
     def assert_refused(self, run, *words):
         self.assertEqual((run.returncode, run.stdout), (2, ""), run)
@@ -85,6 +101,7 @@ class WrongStarts(unittest.TestCase):
         self.assert_refused(sim("--seed=1", "--nodes=0"), "--nodes=0", "64")
         self.assert_refused(sim("--seed=1", "--steps=0"), "--steps=0")
         self.assert_refused(sim("--seed=1", "--nodes=2", "--torchrun-nodes=3"), "--torchrun-nodes=3")
+        self.assert_refused(sim("--seed=1", "--coordinator", "--torchrun-nodes=1"), "--torchrun-nodes")
 
     def test_one_seed_or_many_must_be_given(self):
         self.assert_refused(sim(), "--seed", "--seeds")

@@ -45,35 +45,42 @@ struct Event {
   std::shared_ptr<const Answer> answer = {};
 };
 
-class EventQueue {
+template <class Kind>
+class Agenda {
  public:
   Instant now() const { return now_; }
 
-  void plan(Event event) {
-    CHECK(event.at >= now_);
+  void plan(Kind event) {
     event.order = planned_++;
+    put_off(std::move(event));
+  }
+  // Of events that are put off to one instant, the one that was planned first still comes first.
+  void put_off(Kind event) {
+    CHECK(event.at >= now_);
     heap_.push_back(std::move(event));
     std::push_heap(heap_.begin(), heap_.end(), later);
   }
 
   bool empty() const { return heap_.empty(); }
 
-  Event next() {
+  Kind next() {
     std::pop_heap(heap_.begin(), heap_.end(), later);
-    Event event = std::move(heap_.back());
+    Kind event = std::move(heap_.back());
     heap_.pop_back();
     now_ = event.at;
     return event;
   }
 
  private:
-  static bool later(const Event& a, const Event& b) {
+  static bool later(const Kind& a, const Kind& b) {
     return a.at != b.at ? a.at > b.at : a.order > b.order;
   }
 
   Instant now_;
   std::uint64_t planned_ = 0;
-  std::vector<Event> heap_;
+  std::vector<Kind> heap_;
 };
+
+using EventQueue = Agenda<Event>;
 
 }  // namespace regroup::sim

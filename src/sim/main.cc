@@ -11,6 +11,7 @@
 #include <string>
 
 #include "sim/options.h"
+#include "sim/session_world.h"
 #include "sim/trace.h"
 #include "sim/world.h"
 
@@ -40,6 +41,10 @@ void print_totals(const Totals& totals) {
             << " % of its bound\n";
 }
 
+Report play(const Options& options, const Trace& trace) {
+  return options.coordinator ? SessionWorld(options, trace).run() : World(options, trace).run();
+}
+
 void print_violation(const Options& options, const std::string& violation) {
   std::cout << "seed " << options.seed << ": " << violation << "\n"
             << "replay: " << replay_line(options) << "\n";
@@ -48,7 +53,7 @@ void print_violation(const Options& options, const std::string& violation) {
 int replay(const Options& options, bool with_trace) {
   const Trace trace =
       with_trace ? Trace([](std::string_view line) { std::cout << line << "\n"; }) : Trace();
-  const Report report = World(options, trace).run();
+  const Report report = play(options, trace);
   if (report.violation) {
     print_violation(options, *report.violation);
     return kViolated;
@@ -65,7 +70,7 @@ int hunt(Options options, SeedRange seeds) {
   Totals totals;
   for (std::uint64_t seed = seeds.first;; ++seed) {
     options.seed = seed;
-    const Report report = World(options).run();
+    const Report report = play(options, {});
     totals.add(report.totals);
     if (report.violation) {
       if (watched) std::cerr << "\r\033[K";
@@ -105,6 +110,7 @@ int run(int argc, char** argv) {
   app.add_option("--faults", faults, "none, light or heavy (default: the seed chooses)");
   app.add_option("--torchrun-nodes", options.torchrun_nodes,
                  "So many behave as torchrun's (default: the seed chooses, mostly none)");
+  app.add_flag("--coordinator", options.coordinator, "Runs with a coordinator and sessions");
   app.add_flag("--trace", trace, "Print the timeline; with --seed only");
   app.add_option("--broken", broken, "A world that is wrong on purpose")->group("");  // For tests.
   app.footer("Exit code: 0 all good, 1 an invariant was violated, 2 a wrong flag.");

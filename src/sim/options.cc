@@ -46,12 +46,23 @@ std::string_view to_string(Broken broken) {
       return "small-minimum";
     case Broken::LateFirstBeat:
       return "late-first-beat";
+    case Broken::ForgetsAStop:
+      return "forgets-a-stop";
+    case Broken::HastySilence:
+      return "hasty-silence";
+    case Broken::KeepsWorkers:
+      return "keeps-workers";
+    case Broken::TwoVerdicts:
+      return "two-verdicts";
+    case Broken::EndlessRestarts:
+      return "endless-restarts";
   }
   return "";
 }
 
 std::string replay_line(const Options& options) {
   std::string line = "regroup_sim --seed=" + std::to_string(options.seed);
+  if (options.coordinator) line += " --coordinator";
   if (options.nodes) line += " --nodes=" + std::to_string(*options.nodes);
   if (options.steps) line += " --steps=" + std::to_string(*options.steps);
   if (options.faults) line += " --faults=" + std::string(to_string(*options.faults));
@@ -73,6 +84,8 @@ Result<void> validate(const Options& options) {
     return wrong("--steps=" + std::to_string(*options.steps) + " is not above zero");
   if (options.torchrun_nodes && *options.torchrun_nodes < 0)
     return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) + " is below zero");
+  if (options.torchrun_nodes && options.coordinator)
+    return wrong("--torchrun-nodes does not go with --coordinator");
   if (options.torchrun_nodes && *options.torchrun_nodes > options.nodes.value_or(kMostNodes))
     return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) +
                  " is more than all nodes, " + std::to_string(options.nodes.value_or(kMostNodes)));
@@ -99,7 +112,9 @@ Result<FaultLevel> parse_faults(std::string_view text) {
 Result<Broken> parse_broken(std::string_view text) {
   for (const Broken broken :
        {Broken::Nothing, Broken::WallClocks, Broken::NoWholeCheck, Broken::NoTokens,
-        Broken::NeverSweeps, Broken::HastySweeps, Broken::SmallMinimum, Broken::LateFirstBeat})
+        Broken::NeverSweeps, Broken::HastySweeps, Broken::SmallMinimum, Broken::LateFirstBeat,
+        Broken::ForgetsAStop, Broken::HastySilence, Broken::KeepsWorkers, Broken::TwoVerdicts,
+        Broken::EndlessRestarts})
     if (text == to_string(broken)) return broken;
   return fail(ErrorKind::InvalidArgument, "--broken=" + printable(text) + " is no such world");
 }

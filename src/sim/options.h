@@ -24,6 +24,12 @@ enum class Broken {
   HastySweeps,    // A node is found silent after one interval instead of several.
   SmallMinimum,   // Nodes seal with fewer members than the run was started for.
   LateFirstBeat,  // A node's first heartbeat after a join comes a whole interval after it.
+  // With a coordinator:
+  ForgetsAStop,     // One node is never told that a round is over.
+  HastySilence,     // A node is lost after the time between two pings.
+  KeepsWorkers,     // Nodes join the next round beside the workers of the last.
+  TwoVerdicts,      // One node is told of another failure than the others.
+  EndlessRestarts,  // Restarts are not limited.
 };
 
 std::string_view to_string(Broken broken);
@@ -34,6 +40,7 @@ struct Options {
   std::optional<std::int64_t> steps = {};  // The faults stop after so many steps at the latest.
   std::optional<FaultLevel> faults = {};
   std::optional<std::int64_t> torchrun_nodes = {};
+  bool coordinator = false;  // Play runs with a coordinator.
   Broken broken = Broken::Nothing;
 };
 

@@ -1,0 +1,127 @@
+// What must have become of a run with a coordinator once the faults have stopped.
+#include <algorithm>
+#include <set>
+
+#include "sim/session_world.h"
+
+namespace regroup::sim {
+
+std::int64_t SessionWorld::live() const {
+  return std::count_if(nodes_.begin(), nodes_.end(),
+                       [](const SessionNode& one) { return one.is_running(); });
+}
+
+bool SessionWorld::all_have_ended() const { return live() == 0; }
+
+// One sealed round of as many live nodes as it may have, whose workers run; the others are spares.
+std::optional<std::string> SessionWorld::why_not_met() const {
+  if (live() < plan_.rules.min_nodes) return std::nullopt;
+  const auto* coordinator = host_.coordinator();
+  if (coordinator == nullptr) return "there is no coordinator";
+  const core::rendezvous::State& state = coordinator->state();
+  const std::string there = describe(state, shared_settings(plan_));
+  if (coordinator->is_over()) return "the run is over, and not all have heard of it";
+  if (!state.complete) return "the round is still open: " + there;
+  // Whose part is done may go, and keeps its place.
+  std::set<std::string> done;
+  for (const auto& one : coordinator->status({}).nodes)
+    if (one.place == core::coordinator::NodeStatus::Place::Done && !one.connected)
+      done.insert(one.address);
+  const std::int64_t seats =
+      std::min(live() + static_cast<std::int64_t>(done.size()), plan_.rules.max_nodes);
+  if (static_cast<std::int64_t>(state.participants.size()) != seats)
+    return "the round should have " + std::to_string(seats) + " members: " + there;
+  if (!state.wait_list.empty()) return "somebody still waits: " + there;
+  for (const SessionNode& one : nodes_) {
+    if (!one.is_running()) {
+      if (state.participants.contains(one.id()) && !done.contains(one.id().address))
+        return short_name(one.id()) + " is dead: " + there;
+      continue;
+    }
+    const auto member = state.participants.find(one.id());
+    if (member == state.participants.end()) {
+      if (!one.is_spare())
+        return short_name(one.id()) + " does not know that it is spare: " + there;
+      continue;
+    }
+    const auto* told = one.member();
+    if (told->joining() || !told->sealed() || told->sealed()->round != state.round ||
+        told->sealed()->rank != member->second || told->stop())
+      return short_name(one.id()) + " does not know its place: " + there;
+    const auto running = one.runs();
+    if (running && *running != state.round) return short_name(one.id()) + " runs old workers";
+  }
+  return std::nullopt;
+}
+
+void SessionWorld::note_if_met() {
+  if (why_not_met())
+    met_.reset();
+  else if (!met_)
+    met_ = now();
+}
+
+void SessionWorld::must_have_met() {
+  if (const auto why = why_not_met())
+    return invariants_.violated("the nodes have not met " + seconds(meeting_bound(plan_)) +
+                                " after the last fault: " + *why);
+  if (live() >= plan_.rules.min_nodes && met_) {
+    const Duration took = *met_ - calm_since_;
+    totals_.nearest_to_bound =
+        static_cast<double>(took.count()) / static_cast<double>(meeting_bound(plan_).count());
+    if (trace_.on())
+      trace_.line(now(), "world", "all have met " + seconds(took) + " after the last fault");
+  }
+  stage_ = Stage::Steady;
+  told_when_met_ = host_.told();
+  plan(plan_.rules.heartbeat_limit * 2, [this] { must_be_steady(); });
+}
+
+void SessionWorld::must_be_steady() {
+  const bool can_be = live() >= plan_.rules.min_nodes;
+  if (can_be && host_.told() != told_when_met_)
+    return invariants_.violated("something was told though nothing had changed");
+  if (live() == 0 || plan_.ending == Ending::Nothing ||
+      (!can_be && plan_.ending != Ending::Close)) {
+    stage_ = Stage::Over;
+    return;
+  }
+  stage_ = Stage::Ending;
+  trace_.line(now(), "world", "the run is brought to its end");
+  std::int32_t actor = -1;
+  for (std::int32_t index = 0; index < count(); ++index)
+    if (node(index).is_training() || (actor < 0 && node(index).is_running())) actor = index;
+  switch (plan_.ending) {
+    case Ending::Nothing:
+      break;
+    case Ending::Success:
+      for (SessionNode& one : nodes_) one.succeed();
+      break;
+    case Ending::Failure:
+      node(actor).fail_worker();
+      break;
+    case Ending::Close:
+      totals_.closes += 1;
+      node(actor).leave(true);
+      break;
+  }
+  plan(ending_bound(plan_), [this] { must_have_ended(); });
+}
+
+void SessionWorld::must_have_ended() {
+  stage_ = Stage::Over;
+  const bool can_end = plan_.ending != Ending::Failure;
+  const bool is_over = host_.coordinator() != nullptr && host_.coordinator()->is_over();
+  if (can_end && !is_over) invariants_.violated("the run goes on though it was ended");
+  if (!is_over) {
+    // A restart was left: all are in the next round.
+    if (const auto why = why_not_met())
+      invariants_.violated("the run has not gone on after a failure: " + *why);
+    return;
+  }
+  for (const SessionNode& one : nodes_)
+    if (one.is_running())
+      invariants_.violated(short_name(one.id()) + " goes on though the run is over");
+}
+
+}  // namespace regroup::sim

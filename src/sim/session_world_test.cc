@@ -1,0 +1,125 @@
+#include "sim/session_world.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace regroup::sim {
+namespace {
+
+using testing::HasSubstr;
+
+Options chosen(Options options) {
+  options.coordinator = true;
+  return options;
+}
+
+std::vector<std::string> trace_of(const Options& options) {
+  std::vector<std::string> lines;
+  (void)SessionWorld(options, Trace([&](std::string_view line) { lines.emplace_back(line); }))
+      .run();
+  return lines;
+}
+
+void expect_good(const Options& options) {
+  const Report report = SessionWorld(chosen(options)).run();
+  EXPECT_FALSE(report.violation) << *report.violation << "\n" << replay_line(chosen(options));
+}
+
+TEST(SessionWorld, KeepsItsInvariantsInAFewHundredRuns) {
+  for (std::uint64_t seed = 1'000'000; seed < 1'000'300; ++seed) expect_good({.seed = seed});
+}
+
+TEST(SessionWorld, MeetsInGoodWeatherToo) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed)
+    expect_good({.seed = seed, .faults = FaultLevel::None});
+}
+
+TEST(SessionWorld, MovesTwentyNodes) {
+  for (std::uint64_t seed = 0; seed < 5; ++seed)
+    expect_good({.seed = seed, .nodes = 20, .faults = FaultLevel::Heavy});
+}
+
+TEST(SessionWorld, TwoRunsOfOneSeedLeaveTheSameTrace) {
+  for (std::uint64_t seed = 20; seed < 30; ++seed) {
+    const auto trace = trace_of({.seed = seed});
+    EXPECT_GT(trace.size(), 20u);
+    EXPECT_EQ(trace, trace_of({.seed = seed}));
+  }
+}
+
+TEST(SessionWorld, TheTraceChangesNothing) {
+  const Report quiet = SessionWorld({.seed = 31}).run();
+  const Report told = SessionWorld({.seed = 31}, Trace([](std::string_view) {})).run();
+  EXPECT_EQ(quiet.totals.steps, told.totals.steps);
+  EXPECT_EQ(quiet.totals.virtual_time, told.totals.virtual_time);
+}
+
+TEST(SessionWorld, TheFaultsReallyHappen) {
+  Totals totals;
+  for (std::uint64_t seed = 0; seed < 60; ++seed)
+    totals.add(SessionWorld({.seed = seed, .faults = FaultLevel::Heavy}).run().totals);
+  for (const std::int64_t count :
+       {totals.seals, totals.crashes, totals.pauses, totals.partitions, totals.leaves})
+    EXPECT_GT(count, 20);
+}
+
+// --- seeds that have found a mistake ----------------------------------------------------------
+
+// The first to come to a coordinator that was started again had left the last round, and rounds
+// were counted from 0 again; members that still ran were told to stop, or that they may not.
+TEST(SessionWorld, Seed2ACoordinatorStartedAgainCountsOn) { expect_good({.seed = 2}); }
+TEST(SessionWorld, Seed22MembersThatComeAfterAJoinRunOn) { expect_good({.seed = 22}); }
+
+// The restarts that were told in a stop were forgotten with the coordinator.
+TEST(SessionWorld, Seed24RestartsAreNotForgotten) { expect_good({.seed = 24}); }
+
+// A member whose workers were being stopped lost its connection for a moment: the next round began
+// without it, and beside its workers.
+TEST(SessionWorld, Seed51WhoIsStoppingIsPardonedToo) { expect_good({.seed = 51}); }
+
+// The coordinator was started again, and let a spare in before the members had come back.
+TEST(SessionWorld, Seed26MembersHaveTimeToComeBack) { expect_good({.seed = 26}); }
+
+// A node came again on a new connection while it was joining. It was put into a round before the
+// join that followed its hello was read; the join then took it out again, and it never knew.
+TEST(SessionWorld, Seed4708ARepeatedJoinIsNoNewOne) { expect_good({.seed = 4708}); }
+
+// --- worlds that are wrong on purpose ---------------------------------------------------------
+
+// The first violation among some seeds.
+std::string first_violation(Broken broken) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed)
+    if (const auto violation = SessionWorld({.seed = seed, .broken = broken}).run().violation)
+      return *violation;
+  return "none";
+}
+
+TEST(BrokenSessionWorld, ANodeThatIsNotToldToStopIsNoticed) {
+  EXPECT_NE(first_violation(Broken::ForgetsAStop), "none");
+}
+
+TEST(BrokenSessionWorld, WhoIsLostAfterOnePingWasWell) {
+  EXPECT_THAT(first_violation(Broken::HastySilence), HasSubstr("all had been well with it"));
+}
+
+TEST(BrokenSessionWorld, WorkersThatAreKeptOverAStopAreNoticed) {
+  EXPECT_THAT(first_violation(Broken::KeepsWorkers), HasSubstr("runs the workers of round"));
+}
+
+TEST(BrokenSessionWorld, AVerdictThatIsNotTheSameEverywhereIsNoticed) {
+  EXPECT_THAT(first_violation(Broken::TwoVerdicts), HasSubstr("verdict"));
+}
+
+TEST(BrokenSessionWorld, RestartsWithoutALimitAreNoticed) {
+  EXPECT_THAT(first_violation(Broken::EndlessRestarts), HasSubstr("restart 1 of 0"));
+}
+
+TEST(BrokenSessionWorld, ARoundBelowTheMinimumIsNoticed) {
+  EXPECT_THAT(first_violation(Broken::SmallMinimum), HasSubstr("outside"));
+}
+
+}  // namespace
+}  // namespace regroup::sim
