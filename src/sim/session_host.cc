@@ -97,7 +97,7 @@ void SessionHost::carry_out(Effects effects) {
       const auto found = sessions_.find(link);
       if (found == sessions_.end()) continue;
       tell("closes the connection of " + short_name(found->second.id) + ": " + close->why);
-      if (close->why != "the node has come again")
+      if (close->why.find("nothing was heard") != std::string::npos)
         invariants_.declared_lost(found->second.id, world_.well_for(found->second.node));
       sessions_.erase(found);
       links_.hang_up(link, End::Host);

@@ -41,6 +41,7 @@ void SessionInvariants::life_began(Instant now) {
   stopped_.clear();
   heard_.clear();
   gone_.clear();
+  told_.clear();
   seats_.clear();
   worlds_.clear();
   lost_.clear();
@@ -112,6 +113,9 @@ bool SessionInvariants::is_broken_without(const NodeId& id, std::int64_t round) 
 }
 
 void SessionInvariants::told_sealed(const NodeId& id, const Sealed& sealed) {
+  const auto [told, is_first] = told_.try_emplace(id, sealed);
+  if (!is_first && told->second == sealed) return;  // Said again, to one that may not have heard it.
+  told->second = sealed;
   if (over_) violated(short_name(id) + " was put into a round of a run that is over");
   const Known& known = known_[id];
   if (known.round && sealed.round <= *known.round)

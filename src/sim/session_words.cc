@@ -28,6 +28,7 @@ struct Words {
   std::string operator()(const Done& done) const { return "done with round " + number(done.round); }
   std::string operator()(const Leave& leave) const { return leave.close ? "close" : "leave"; }
   std::string operator()(const Ping&) const { return "ping"; }
+  std::string operator()(const Warn&) const { return "warn"; }
   std::string operator()(const Look&) const { return "look"; }
 
   std::string operator()(const Welcome& welcome) const {
@@ -45,6 +46,7 @@ struct Words {
            kWhy[static_cast<int>(stop.why)] + ", restart " + number(stop.restart_count) +
            "): " + stop.text;
   }
+  std::string operator()(const Warned&) const { return "warned"; }
   std::string operator()(const Over&) const { return "over"; }
   std::string operator()(const Refused& refused) const { return "refused: " + refused.why; }
   std::string operator()(const Pong&) const { return "pong"; }

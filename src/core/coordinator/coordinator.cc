@@ -50,10 +50,26 @@ Coordinator::Node* Coordinator::node_of(SessionId session) {
 }
 
 void Coordinator::heard_from(SessionId session, Now now) {
+  note_time(now);
   if (Node* node = node_of(session)) node->heard = now.instant;
 }
 
+// Each node says something three times within the limit. If nothing has come from anybody for so
+// long it is we who stood still, and connections that were given up meanwhile are to be forgiven:
+// their nodes need more than a moment to find us again.
+void Coordinator::note_time(Now now) {
+  if (!sessions_.empty() && now.instant - last_turn_ > rules_.heartbeat_limit * 2 / 3)
+    lenient_until_ = now.instant + rules_.heartbeat_limit;
+  last_turn_ = now.instant;
+}
+
+Duration Coordinator::pardon(Now now) const {
+  return now.instant < lenient_until_ ? std::max(rules_.pardon, rules_.heartbeat_limit)
+                                      : rules_.pardon;
+}
+
 void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& effects) {
+  note_time(now);
   const auto [found, is_new] = nodes_.try_emplace(hello.node);
   Node& node = found->second;
   learn(node, hello, now, effects);
@@ -101,6 +117,7 @@ bool Coordinator::is_member(const Node& node, const Running& running) const {
 
 void Coordinator::on_message(SessionId session, const FromAgent& message, Now now,
                              Effects& effects) {
+  note_time(now);
   Node* node = node_of(session);
   if (node == nullptr) return;
   node->heard = now.instant;
@@ -138,6 +155,12 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
 }
 
 void Coordinator::on_failed(Node& node, const Failed& failed, Now now, Effects& effects) {
+  if (runs_on() && failed.round == announced_ && node.doing == Doing::Running)
+    return fail_after_close({.why = Stop::Why::RunFailed,
+                             .text = failed.failure.text,
+                             .verdict = failed.failure,
+                             .culprit = node.id},
+                            effects);
   // Whatever fails after a round was stopped is the stop's doing.
   if (!is_running() || failed.round != state_.round || node.doing != Doing::Running) return;
   if (!state_.participants.contains(node.id)) return;
@@ -200,7 +223,20 @@ std::string Coordinator::why_struck(const std::string& name) const {
          (found->second == 1 ? " round" : " rounds") + " and is not let in again (--node-strikes)";
 }
 
+// Somebody has closed the run while others still ran. Their workers may end well, and are left
+// alone until something goes wrong: then there is no next round.
+void Coordinator::fail_after_close(Stop stop, Effects& effects) {
+  if (!runs_on()) return;
+  stop.round = announced_.value_or(0);
+  stop.restart_count = restarts_;
+  last_verdict_ = stop.text;
+  end_ = stop_ = std::move(stop);
+  for (const auto& [id, node] : nodes_)
+    if (node.doing == Doing::Running) send(node, *end_, effects);
+}
+
 void Coordinator::on_done(Node& node, const Done& done, Now now, Effects& effects) {
+  if (runs_on() && done.round == announced_) node.doing = Doing::Done;
   if (!is_running() || done.round != state_.round || node.doing != Doing::Running) return;
   node.doing = Doing::Done;
   succeed_if_all_are_done(now, effects);
@@ -230,6 +266,7 @@ void Coordinator::on_leave(Node& node, const Leave& leave, Now now, Effects& eff
 }
 
 void Coordinator::on_closed(SessionId session, Now now, Effects& effects) {
+  note_time(now);
   Node* node = node_of(session);
   if (node == nullptr) return;
   sessions_.erase(session);
@@ -239,7 +276,7 @@ void Coordinator::on_closed(SessionId session, Now now, Effects& effects) {
   const bool is_member = state_.complete && state_.participants.contains(node->id) &&
                          (node->doing == Doing::Running || node->doing == Doing::Done);
   if (is_member && is_running() && node->doing == Doing::Done) return;
-  if (is_member && rules_.pardon > Duration{}) return look_by(now.instant + rules_.pardon);
+  if (is_member && pardon(now) > Duration{}) return look_by(now.instant + pardon(now));
   // Its seat in a round that is not sealed yet is free at once.
   lose({node->id}, node->claim.name + " is gone: its connection was closed", now, effects);
 }
@@ -248,10 +285,13 @@ void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, 
                        Effects& effects) {
   const std::string before = phase(state_);
   const std::size_t members = state_.participants.size();
-  if (!state_.closed) state_ = without(std::move(state_), lost, settings_);
+  state_ = without(std::move(state_), lost, settings_);
+  // Of a closed run, too: its workers run on without one of them.
+  bool runs_on_without = false;
   for (const NodeId& id : lost) {
     awaited_.erase(id);
     const auto found = nodes_.find(id);
+    runs_on_without |= found == nodes_.end() || found->second.doing == Doing::Running;
     if (found == nodes_.end()) continue;
     if (found->second.session) {
       sessions_.erase(*found->second.session);
@@ -259,7 +299,10 @@ void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, 
     }
     nodes_.erase(found);
   }
-  if (state_.closed) return;
+  if (state_.closed) {
+    if (runs_on_without) fail_after_close({.why = Stop::Why::RunFailed, .text = why}, effects);
+    return;
+  }
   if (is_running() && announced_ == state_.round && state_.participants.size() < members)
     stop_round({.why = Stop::Why::Members, .text = why}, now, effects);
   follow(before, now, effects);
@@ -269,14 +312,22 @@ void Coordinator::find_lost(Now now, Effects& effects) {
   look_at_.reset();
   std::vector<NodeId> closed;
   std::vector<NodeId> silent;
+  std::vector<SessionId> done_and_gone;  // Their part is done, and stays so.
   for (const auto& [id, node] : nodes_) {
     const bool is_member = is_running() && state_.participants.contains(id);
     if (!node.session && (node.doing == Doing::Done && is_member)) continue;
-    const Duration limit = node.session ? rules_.heartbeat_limit : rules_.pardon;
+    const Duration limit = node.session ? rules_.heartbeat_limit : pardon(now);
     if (now.instant - node.heard <= limit)
       look_by(node.heard + limit + 1ms);
+    else if (node.session && node.doing == Doing::Done && is_member)
+      done_and_gone.push_back(*node.session);
     else
       (node.session ? silent : closed).push_back(id);
+  }
+  for (const SessionId session : done_and_gone) {
+    node_of(session)->session.reset();
+    sessions_.erase(session);
+    add(effects, CloseSession{session, "it is done, and silent"});
   }
   const auto names = [&](const std::vector<NodeId>& ids) {
     std::string first = nodes_.at(ids.front()).claim.name;
@@ -307,7 +358,7 @@ bool Coordinator::has_others() const {
 
 void Coordinator::sweep_others(Now now, Effects& effects) {
   sweep_at_.reset();
-  if (state_.closed || !has_others()) return;
+  if ((state_.closed && !runs_on()) || !has_others()) return;
   sweep_at_ = now.instant + kSweep;
   liveness_.observe(state_, now.instant, now.instant);
   std::vector<NodeId> silent = liveness_.silent({}, settings_.silence_limit());
@@ -318,6 +369,7 @@ void Coordinator::sweep_others(Now now, Effects& effects) {
 }
 
 void Coordinator::on_time(Now now, Effects& effects) {
+  note_time(now);
   if (look_at_ && now.instant >= *look_at_) find_lost(now, effects);
   if (sweep_at_ && now.instant >= *sweep_at_) sweep_others(now, effects);
   if (const auto end = last_call_end();

@@ -151,6 +151,10 @@ class Coordinator {
   void lose(const std::vector<rendezvous::NodeId>& lost, const std::string& why, Now now,
             Effects& effects);
   void find_lost(Now now, Effects& effects);
+  void note_time(Now now);
+  Duration pardon(Now now) const;
+  bool runs_on() const { return end_ && end_->why == Stop::Why::Closed; }
+  void fail_after_close(Stop stop, Effects& effects);
   void sweep_others(Now now, Effects& effects);
 
   // restoring.cc: what was before our time.
@@ -237,6 +241,8 @@ class Coordinator {
   std::optional<Instant> sweep_at_;
   std::optional<Instant> tell_at_;
   Instant told_;
+  Instant last_turn_;
+  Instant lenient_until_;
   Instant refreshed_;  // The heartbeats that others see.
 };
 

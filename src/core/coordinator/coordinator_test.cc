@@ -440,6 +440,69 @@ TEST(Coordinator, AMemberOfAnOlderRoundIsToldToJoinAgain) {
   EXPECT_EQ(run.last<Stop>("b")->round, 0);
 }
 
+TEST(Coordinator, AClosedRunStillHearsThatAWorkerHasFailed) {
+  ScriptedRun run({.min_nodes = 3, .max_nodes = 3, .max_restarts = 5});
+  run.start({"a", "b", "c"});
+  run.say("a", Done{.round = 0});
+  run.say("a", Leave{.why = "did not wait any longer", .close = true});
+  EXPECT_EQ(run.last<Stop>("c")->why, Stop::Why::Closed);
+  run.fail("b", "rank 1 on b failed");
+  EXPECT_EQ(run.last<Stop>("c")->why, Stop::Why::RunFailed);
+  EXPECT_EQ(run.last<Stop>("c")->text, "rank 1 on b failed");
+}
+
+TEST(Coordinator, AClosedRunStillHearsThatANodeIsLost) {
+  ScriptedRun run({.min_nodes = 3, .max_nodes = 3, .pardon = 0ms});
+  run.start({"a", "b", "c"});
+  run.say("a", Done{.round = 0});
+  run.say("a", Leave{.why = "", .close = true});
+  run.say("b", Done{.round = 0});
+  run.close("b");  // Was done, too.
+  EXPECT_EQ(run.last<Stop>("c")->why, Stop::Why::Closed);
+  run.hello("d");
+  run.close("d");
+  EXPECT_EQ(run.last<Stop>("c")->why, Stop::Why::Closed);
+}
+
+TEST(Coordinator, ANodeThatIsDoneMayFallSilent) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
+  run.start({"a", "b"});
+  run.say("a", Done{.round = 0});
+  run.after(10s, {"b"});
+  EXPECT_FALSE(run.last<Stop>("b"));
+  EXPECT_TRUE(run.closed("a"));
+  run.say("b", Done{.round = 0});
+  EXPECT_TRUE(run.last<Over>("b"));
+}
+
+TEST(Coordinator, ForgivesConnectionsThatWereLostWhileItStoodStill) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .heartbeat_limit = 5s, .pardon = 100ms});
+  run.start({"a", "b"});
+  run.now.instant = run.now.instant + 8s;  // Nobody called us.
+  run.close("a");
+  run.close("b");
+  run.after(2s);
+  run.hello_again("a");
+  run.hello_again("b");
+  EXPECT_TRUE(run.last<Welcome>("a")->member);
+  EXPECT_TRUE(run.last<Welcome>("b")->member);
+  run.after(1s, {"a", "b"});
+  run.close("b");
+  run.after(6s, {"a"});
+  EXPECT_TRUE(run.last<Stop>("a"));  // Not for ever.
+}
+
+TEST(Coordinator, ASpareKnowsThatItIsOneBeforeTheEnd) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 1});
+  run.start({"a"});
+  run.hello("s");
+  run.join("s");
+  run.say("a", Done{.round = 0});
+  ASSERT_TRUE(run.last<Progress>("s"));
+  EXPECT_TRUE(run.last<Progress>("s")->spare);
+  EXPECT_TRUE(run.last<Over>("s"));
+}
+
 TEST(Coordinator, ANodeWithoutASessionIsInTheSameRound) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
   run.hello("a");

@@ -27,26 +27,26 @@ bool can_be(const HeldRank& place) {
 void Coordinator::learn(Node& node, const Hello& hello, Now now, Effects& effects) {
   restarts_ = std::max(restarts_, hello.restarts);
   node.restarts = std::max(node.restarts, hello.restarts);
-  std::optional<HeldRank> place = hello.claim.held;
-  if (hello.running) place = hello.running->place;
-  if (place && !can_be(*place)) place.reset();
-  if (place) {
+  const HeldRank place =
+      hello.running ? hello.running->place : hello.claim.held.value_or(HeldRank{});
+  const bool was_in_round = can_be(place);
+  if (was_in_round) {
     const std::string before = phase(state_);
-    next_round_ = std::max(next_round_, place->round + 1);
+    next_round_ = std::max(next_round_, place.round + 1);
     raise_round();
     if (phase(state_) != before && !state_.closed) add(effects, LeftPhase{before});
   }
   const bool is_new = now.instant < young_until_ && seen_.insert(hello.node).second;
   if (has_sealed_ || state_.closed) return;
-  if (place && place->round > returned_.round) {
-    returned_ = {.round = place->round, .world_size = place->world_size, .ranks = {}};
+  if (was_in_round && place.round > returned_.round) {
+    returned_ = {.round = place.round, .world_size = place.world_size, .ranks = {}};
     members_.clear();
   }
-  if (place && place->round == returned_.round) {
-    returned_.ranks.insert(place->rank);
+  if (was_in_round && place.round == returned_.round) {
+    returned_.ranks.insert(place.rank);
     members_.insert(hello.node);
   }
-  if (!is_new || hold_until_ || !(place || hello.again)) return;
+  if (!is_new || hold_until_ || !(was_in_round || hello.again)) return;
   hold_until_ = young_until_;
   look_by(*hold_until_);
 }

@@ -196,6 +196,7 @@ Stop Coordinator::stop_for(const Node& node) const {
 }
 
 void Coordinator::end_run(Stop stop, Now now, Effects& effects) {
+  if (!state_.redundancy_list.empty()) tell_progress(now, effects);
   const std::string before = phase(state_);
   stop.round = announced_.value_or(0);
   stop.restart_count = restarts_;
@@ -228,6 +229,8 @@ void Coordinator::succeed_if_all_are_done(Now now, Effects& effects) {
     not_done_ = open->first;
     return;
   }
+  // Spares must know that they are.
+  if (!state_.redundancy_list.empty()) tell_progress(now, effects);
   const std::string before = phase(state_);
   succeeded_ = true;
   state_ = apply(std::move(state_), Action::MarkClosed, {.node = {}, .claim = {}, .utc = now.utc},
