@@ -151,8 +151,11 @@ void SessionInvariants::told_stop(const NodeId& id, const Stop& stop) {
       !lost_.contains(id) && !stopped_.contains(stop.round) && !is_broken_without(id, stop.round))
     violated(short_name(id) + " has come back in time, and may not run on in " +
              round_text(stop.round));
+  // A run that was closed while others ran also ends when one of them is lost.
+  const auto earlier = stopped_.find(stop.round);
+  const bool was_closed = earlier != stopped_.end() && earlier->second.why == Stop::Why::Closed;
   const bool has_verdict = stop.why == Stop::Why::Failure || stop.why == Stop::Why::RunFailed;
-  if (has_verdict != stop.verdict.has_value())
+  if (has_verdict != stop.verdict.has_value() && !was_closed)
     violated(round_text(stop.round) + " was stopped with the wrong verdict: " + stop.text);
   const auto [first, is_first] = stopped_.try_emplace(stop.round, stop);
   if (is_first) {
@@ -167,7 +170,8 @@ void SessionInvariants::told_stop(const NodeId& id, const Stop& stop) {
   const Stop& before = first->second;
   if (has_verdict && before.verdict && before.text != stop.text)
     violated("two verdicts of " + round_text(stop.round) + ": " + before.text + "; " + stop.text);
-  if (is_end(before) && before != stop && before.round == stop.round)
+  const bool is_worse = was_closed && stop.why == Stop::Why::RunFailed;
+  if (is_end(before) && before != stop && before.round == stop.round && !is_worse)
     violated("the end of the run was told in two ways: " + before.text + "; " + stop.text);
 }
 

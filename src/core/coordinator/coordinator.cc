@@ -262,6 +262,7 @@ void Coordinator::on_leave(Node& node, const Leave& leave, Now now, Effects& eff
   sessions_.erase(*node.session);
   node.session.reset();
   if (is_done && !state_.closed) return;  // Its part is done, and stays so.
+  if (leave.close) node.doing = Doing::Done;  // Whatever it leaves behind, it has ended it itself.
   lose({id}, name + " has left" + (leave.why.empty() ? "" : ": " + leave.why), now, effects);
 }
 
