@@ -114,7 +114,8 @@ bool SessionInvariants::is_broken_without(const NodeId& id, std::int64_t round) 
 
 void SessionInvariants::told_sealed(const NodeId& id, const Sealed& sealed) {
   const auto [told, is_first] = told_.try_emplace(id, sealed);
-  if (!is_first && told->second == sealed) return;  // Said again, to one that may not have heard it.
+  if (!is_first && told->second == sealed)
+    return;  // Said again, to one that may not have heard it.
   told->second = sealed;
   if (over_) violated(short_name(id) + " was put into a round of a run that is over");
   const Known& known = known_[id];

@@ -84,7 +84,7 @@ class SessionInvariants {
       seats_;                                    // Named by hellos.
   std::map<std::int64_t, std::int64_t> worlds_;  // In which life a round was sealed.
   std::map<core::rendezvous::NodeId, core::coordinator::Sealed> told_;
-  std::optional<std::int64_t> running_;          // What the last hello said.
+  std::optional<std::int64_t> running_;  // What the last hello said.
   std::int64_t restarts_ = 0;
   bool over_ = false;
   std::vector<Seat> sealing_;  // By the effects that are being told.

@@ -164,6 +164,18 @@ TEST(Reconnect, AJoinThatIsSaidAgainDoesNotLeaveTheRoundThatCameMeanwhile) {
   EXPECT_TRUE(run.last<Stop>("a"));
 }
 
+TEST(Reconnect, AStopThatWasLostWithTheSealIsSaidAgainToo) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .max_restarts = 1});
+  run.start({"a", "b"});
+  run.fail("b", "rank 1 failed");
+  run.hello("a");  // It has heard of neither.
+  run.inbox["a"].clear();
+  run.say("a", Join{.number = run.joined.at("a"), .bootstrap = {.address = "a", .port = 4711}});
+  EXPECT_TRUE(run.last<Sealed>("a"));
+  ASSERT_TRUE(run.last<Stop>("a"));
+  EXPECT_EQ(run.last<Stop>("a")->text, "rank 1 failed");
+}
+
 TEST(Reconnect, AJoinAfterASealThatWasLostLeavesTheRound) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
   run.start({"a", "b"});
