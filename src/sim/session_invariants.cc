@@ -152,11 +152,11 @@ void SessionInvariants::told_stop(const NodeId& id, const Stop& stop) {
       !lost_.contains(id) && !stopped_.contains(stop.round) && !is_broken_without(id, stop.round))
     violated(short_name(id) + " has come back in time, and may not run on in " +
              round_text(stop.round));
-  // A run that was closed while others ran also ends when one of them is lost.
+  // A run that was closed while others ran also fails when one of them is lost: without a verdict.
   const auto earlier = stopped_.find(stop.round);
   const bool was_closed = earlier != stopped_.end() && earlier->second.why == Stop::Why::Closed;
   const bool has_verdict = stop.why == Stop::Why::Failure || stop.why == Stop::Why::RunFailed;
-  if (has_verdict != stop.verdict.has_value() && !was_closed)
+  if (has_verdict != stop.verdict.has_value() && stop.why != Stop::Why::RunFailed)
     violated(round_text(stop.round) + " was stopped with the wrong verdict: " + stop.text);
   const auto [first, is_first] = stopped_.try_emplace(stop.round, stop);
   if (is_first) {

@@ -263,7 +263,7 @@ void Coordinator::on_leave(Node& node, const Leave& leave, Now now, Effects& eff
   add(effects, CloseSession{*node.session, name + " has left"});
   sessions_.erase(*node.session);
   node.session.reset();
-  if (is_done && !state_.closed) return;  // Its part is done, and stays so.
+  if (is_done && !state_.closed) return;      // Its part is done, and stays so.
   if (leave.close) node.doing = Doing::Done;  // Whatever it leaves behind, it has ended it itself.
   lose({id}, name + " has left" + (leave.why.empty() ? "" : ": " + leave.why), now, effects);
 }
@@ -337,15 +337,19 @@ void Coordinator::find_lost(Now now, Effects& effects) {
     if (ids.size() == 1) return first + " is gone";
     return first + " and " + std::to_string(ids.size() - 1) + " more are gone";
   };
-  if (!closed.empty()) lose(closed, names(closed) + ": its connection was closed", now, effects);
-  std::erase_if(silent, [&](const NodeId& id) { return !nodes_.contains(id); });
-  if (!silent.empty())
-    lose(silent,
-         names(silent) + ": nothing was heard for " +
-             std::to_string(
-                 std::chrono::duration_cast<std::chrono::seconds>(rules_.heartbeat_limit).count()) +
-             " s",
-         now, effects);
+  // All at once: who is silent must not be sealed in because another is gone.
+  std::vector<NodeId> gone = closed;
+  gone.insert(gone.end(), silent.begin(), silent.end());
+  if (!gone.empty()) {
+    std::string why;
+    if (silent.empty()) why = ": its connection was closed";
+    if (closed.empty())
+      why = ": nothing was heard for " +
+            std::to_string(
+                std::chrono::duration_cast<std::chrono::seconds>(rules_.heartbeat_limit).count()) +
+            " s";
+    lose(gone, names(gone) + why, now, effects);
+  }
   if (!hold_until_) return;
   if (now.instant < *hold_until_) return look_by(*hold_until_);
   end_hold(now, effects);

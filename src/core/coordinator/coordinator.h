@@ -153,7 +153,8 @@ class Coordinator {
   void find_lost(Now now, Effects& effects);
   void note_time(Now now);
   Duration pardon(Now now) const;
-  bool runs_on() const { return end_ && end_->why == Stop::Why::Closed; }
+  // The run was closed, and nobody has told its workers to stop.
+  bool runs_on() const { return end_ && end_->why == Stop::Why::Closed && ran_when_closed_; }
   void fail_after_close(Stop stop, Effects& effects);
   void sweep_others(Now now, Effects& effects);
 
@@ -234,6 +235,7 @@ class Coordinator {
   rendezvous::NodeId not_done_;  // A member, when it was last looked whether all are.
   std::optional<Stop> end_;      // Why the run is over, if it did not succeed.
   bool succeeded_ = false;
+  bool ran_when_closed_ = false;
 
   std::int64_t arrivals_ = 0;
   std::optional<std::pair<rendezvous::Stamp, Instant>> last_call_;  // As it was seen first.

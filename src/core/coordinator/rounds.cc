@@ -198,6 +198,7 @@ Stop Coordinator::stop_for(const Node& node) const {
 void Coordinator::end_run(Stop stop, Now now, Effects& effects) {
   if (!state_.redundancy_list.empty()) tell_progress(now, effects);
   const std::string before = phase(state_);
+  ran_when_closed_ = is_running();
   stop.round = announced_.value_or(0);
   stop.restart_count = restarts_;
   end_ = stop_ = std::move(stop);
