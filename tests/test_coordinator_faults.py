@@ -15,6 +15,7 @@ import unittest
 from namespaces import Machine, connect
 from run_support import LIMIT_S, Run, until
 from store_support import BINARY
+from test_coordinator import CoordinatorTest
 from test_run import RunTest
 
 LOOPS = int(os.environ.get("REGROUP_LOOPS", "20"))
@@ -103,6 +104,21 @@ class Deaths(RunTest):
                 self.assertEqual(len(set.union(*causes)), 1, ends)
                 for file in self.crew.folder.iterdir():
                     file.unlink()
+
+
+class Mistakes(CoordinatorTest):
+    def test_a_run_that_was_begun_with_wrong_flags_may_be_begun_again(self):
+        """At a coordinator that stays, under the same run id: it is the new flags that count."""
+        self.coordinator()
+        wrong = self.node(1, nnodes="3")
+        wrong.err.until("1 of 3 nodes joined")
+        wrong.signal(signal.SIGINT)
+        self.assertEqual(wrong.finish()[0], 130)
+        a, b = self.node(1), self.node(2)
+        self.crew.complete(2)
+        self.crew.order(0)
+        self.assert_success(a, b)
+        self.assertNotIn("other values", "\n".join(a.err.seen))
 
 
 class Loops(RunTest):

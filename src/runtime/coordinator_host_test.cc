@@ -429,6 +429,20 @@ TEST_F(CoordinatorHostTest, BeyondTheLimitsSessionsAndRunsAreRefused) {
   EXPECT_TRUE(other.is_closed());
 }
 
+TEST_F(CoordinatorHostTest, ARunThatEverybodyHasLeftMakesRoom) {
+  start({.coordinator = true, .sessions = {.runs = 1}});
+  {
+    auto [a, b] = sealed_pair("first");
+    a.add(Leave{}).send();
+    b.add(Leave{}).send();
+    EXPECT_TRUE(a.is_closed());
+    EXPECT_TRUE(b.is_closed());
+  }
+  Agent other = agent("other");
+  other.hello("second", kTwo).send();
+  other.expect<Welcome>();
+}
+
 TEST_F(CoordinatorHostTest, ARunThatIsOverMakesRoomAndIsStillFoundClosed) {
   start({.coordinator = true, .sessions = {.runs = 1}});
   {
