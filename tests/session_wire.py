@@ -9,8 +9,8 @@ import store_wire
 from store_wire import RawClient
 
 KEY = b"regroup/session/1"
-HELLO, JOIN, FAILED, DONE, LEAVE, PING, LOOK = range(1, 8)
-WELCOME, PROGRESS, SEALED, STOP, OVER, REFUSED, PONG, REPORT = range(65, 73)
+HELLO, JOIN, FAILED, DONE, LEAVE, PING, LOOK, WARN = range(1, 9)
+WELCOME, PROGRESS, SEALED, STOP, OVER, REFUSED, PONG, REPORT, WARNED = range(65, 74)
 LARGEST_FRAME = 64 * 1024
 HIGHEST = 1 << 62
 LONGEST = 10 * 365 * 24 * 3600 * 10**9  # Ten years, in nanoseconds.
@@ -53,13 +53,13 @@ def rules(min_nodes=2, max_nodes=2, last_call=30 * 10**9, heartbeat_limit=5 * 10
 
 
 def hello(run_id, address=b"127.0.0.9", pid=1, local_id=0, version=1, name=b"stranger", wish=None, held=None,
-          role=b"default", workers=1, running=None, run_rules=None):
+          role=b"default", workers=1, running=None, restarts=0, welcomed=False, run_rules=None):
     """`held`: (round, rank, world size); `running`: the same, and restart count and whether it is done."""
     return frame(HELLO, u32(version) + text(run_id) + text(address) + i64(pid) + i64(local_id) + text(name)
                  + optional(None if wish is None else i64(wish)) + optional(None if held is None else place(*held))
                  + text(role) + i64(workers)
                  + optional(None if running is None else place(*running[:3]) + i64(running[3]) + flag(running[4]))
-                 + (rules() if run_rules is None else run_rules))
+                 + i64(restarts) + flag(welcomed) + (rules() if run_rules is None else run_rules))
 
 
 def join(number, address=b"127.0.0.9", port=1):
@@ -80,6 +80,10 @@ def leave(why=b"", close=False):
 
 def ping(number):
     return frame(PING, struct.pack("<Q", number))
+
+
+def warn(number):
+    return frame(WARN, i64(number))
 
 
 def look(run_id=b""):

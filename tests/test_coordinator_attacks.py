@@ -52,6 +52,7 @@ RUBBISH = {
     "a frame just over the limit": wire.u32(wire.LARGEST_FRAME) + b"\1" * 100,
     "HTTP": b"GET / HTTP/1.1\r\n\r\n",
     "ones": b"\xff" * 1000,
+    "a warning of nobody": wire.warn(signal.SIGKILL),
     "a join of nobody": wire.join(1),
     "a done of nobody": wire.done(0),
     "the end of a run, of nobody": wire.leave(b"over", close=True),
@@ -177,7 +178,7 @@ class Attacks(RunTest):
                 guest.send(wire.hello(RUN, **{"pid": next(self.numbers), **values})
                            + wire.join(2**64 - 1, b"x" * 4096, 0)
                            + wire.failed(0, wire.HIGHEST, b"x" * 4096, -2**63, b"\n\x1b[31m" * 100)
-                           + wire.done(0) + wire.ping(1))
+                           + wire.warn(signal.SIGKILL) + wire.done(0) + wire.ping(1))
                 guest.until_frame(wire.PONG)
         self.assertEqual([one.pid for one in self.crew.complete(2)], [one.pid for one in before])
         self.recovers(before, 1)

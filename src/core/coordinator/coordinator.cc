@@ -246,6 +246,8 @@ void Coordinator::on_done(Node& node, const Done& done, Now now, Effects& effect
 
 // The sender has told its own workers already.
 void Coordinator::on_warn(const Node& node, const Warn& warn, Effects& effects) {
+  // A spare has no part in the round, and may be anybody.
+  if (!is_running() || !state_.participants.contains(node.id)) return;
   for (const auto& [id, other] : nodes_)
     if (other.doing == Doing::Running && id != node.id)
       send(other, Warned{.signal = warn.signal, .node = node.claim.name}, effects);

@@ -567,6 +567,16 @@ TEST(Coordinator, ANodeWithoutASessionThatWaitsHasTimeToComeIn) {
   EXPECT_EQ(run.last<Sealed>("a")->world_size, 3);
 }
 
+TEST(Coordinator, ASpareWarnsNobody) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
+  run.start({"a", "b"});
+  run.start({"spare"});
+  run.say("spare", Warn{.signal = 9});
+  EXPECT_FALSE(run.last<Warned>("a"));
+  run.say("b", Warn{.signal = 10});
+  EXPECT_TRUE(run.last<Warned>("a"));
+}
+
 TEST(Coordinator, AClosedStateEndsTheRunForItsSessions) {
   ScriptedRun run({.min_nodes = 1, .max_nodes = 1});
   run.start({"a"});
