@@ -118,6 +118,8 @@ RendezvousParameters AgentHost::reporting(RendezvousParameters parameters) {
                                .rules = options_.rules};
   parameters.agent->rules.max_restarts = options_.spec.max_restarts;
   parameters.on_warned = [this](int signal, const std::string& node) {
+    // Nobody can be warned by what cannot be caught.
+    if (signal == SIGKILL || signal == SIGSTOP) return;
     loop_.post([this, signal, node] {
       tell({.kind = Kind::Signalled,
             .text = io::signal_name(signal) + " came to " + node + ": handed on to the workers"});

@@ -288,7 +288,7 @@ TEST(Session, SkipsKindsThatItDoesNotKnow) {
     ASSERT_NE(skipped, nullptr);
     EXPECT_EQ(skipped->size, kHead + 4);
   }
-  for (const int kind : {0, 1, 7, 64, 73, 255}) {
+  for (const int kind : {0, 1, 7, 64, 74, 255}) {
     SCOPED_TRACE(kind);
     const auto parsed =
         parse_frame_from_coordinator(hand_made(static_cast<std::uint8_t>(kind), ""));

@@ -25,8 +25,11 @@ bool can_be(const HeldRank& place) {
 }  // namespace
 
 void Coordinator::learn(Node& node, const Hello& hello, Now now, Effects& effects) {
-  restarts_ = std::max(restarts_, hello.restarts);
-  node.restarts = std::max(node.restarts, hello.restarts);
+  // Once a round was sealed here, we know better than anybody.
+  if (!has_sealed_) {
+    restarts_ = std::max(restarts_, hello.restarts);
+    node.restarts = std::max(node.restarts, hello.restarts);
+  }
   const HeldRank place =
       hello.running ? hello.running->place : hello.claim.held.value_or(HeldRank{});
   const bool was_in_round = can_be(place);
