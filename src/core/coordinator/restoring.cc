@@ -16,6 +16,8 @@ using namespace rendezvous;
 namespace {
 
 // Anybody can say anything.
+constexpr std::int64_t kMostRestarts = 1'000'000'000;  // Fits an int.
+
 bool can_be(const HeldRank& place) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62;
   return place.round >= 0 && place.round < kMost && place.rank >= 0 &&
@@ -25,11 +27,12 @@ bool can_be(const HeldRank& place) {
 }  // namespace
 
 void Coordinator::learn(Node& node, const Hello& hello, Now now, Effects& effects) {
-  // Once a round was sealed here, we know better than anybody.
-  if (!has_sealed_) {
-    restarts_ = std::max(restarts_, hello.restarts);
-    node.restarts = std::max(node.restarts, hello.restarts);
-  }
+  // What it was told before our time counts on, but not what cannot be.
+  const bool is_counted = rules_.window == Duration{} && !rules_.per_node;
+  const std::int64_t told =
+      std::min(hello.restarts, is_counted ? rules_.max_restarts : kMostRestarts);
+  restarts_ = std::max(restarts_, told);
+  node.restarts = std::max(node.restarts, told);
   const HeldRank place =
       hello.running ? hello.running->place : hello.claim.held.value_or(HeldRank{});
   const bool was_in_round = can_be(place);
