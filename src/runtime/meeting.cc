@@ -247,7 +247,8 @@ void Meeting::watch_orders(Coordination& coordinator, const Watch& watch) {
         if (!rest(kSlice)) return;
         continue;
       case Kind::Over:
-        return;
+        // We were dropped while we could not be told, and the others came to the end without us.
+        return answer(watch.changed, std::string("the run has ended without this node"));
     }
   }
 }
