@@ -53,21 +53,13 @@ def rules(min_nodes=2, max_nodes=2, last_call=30 * 10**9, heartbeat_limit=5 * 10
 
 
 def hello(run_id, address=b"127.0.0.9", pid=1, local_id=0, version=1, name=b"stranger", wish=None, held=None,
-<<<<<<< HEAD
           role=b"default", workers=1, running=None, restarts=0, welcomed=False, run_rules=None):
-=======
-          role=b"default", workers=1, running=None, restarts=0, again=False, run_rules=None):
->>>>>>> c6518d3 (tests: a hello by hand says what it knows of the time before)
     """`held`: (round, rank, world size); `running`: the same, and restart count and whether it is done."""
     return frame(HELLO, u32(version) + text(run_id) + text(address) + i64(pid) + i64(local_id) + text(name)
                  + optional(None if wish is None else i64(wish)) + optional(None if held is None else place(*held))
                  + text(role) + i64(workers)
                  + optional(None if running is None else place(*running[:3]) + i64(running[3]) + flag(running[4]))
-<<<<<<< HEAD
                  + i64(restarts) + flag(welcomed) + (rules() if run_rules is None else run_rules))
-=======
-                 + i64(restarts) + flag(again) + (rules() if run_rules is None else run_rules))
->>>>>>> c6518d3 (tests: a hello by hand says what it knows of the time before)
 
 
 def join(number, address=b"127.0.0.9", port=1):

@@ -290,14 +290,17 @@ void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, 
                        Effects& effects) {
   const std::string before = phase(state_);
   const std::size_t members = state_.participants.size();
-  state_ = without(std::move(state_), lost, settings_);
+  if (!state_.closed) state_ = without(std::move(state_), lost, settings_);
   // Of a closed run, too: its workers run on without one of them.
   bool runs_on_without = false;
   for (const NodeId& id : lost) {
     awaited_.erase(id);
     const auto found = nodes_.find(id);
     runs_on_without |= found == nodes_.end() || found->second.doing == Doing::Running;
-    if (found == nodes_.end()) continue;
+    if (found == nodes_.end()) {
+      state_.last_heartbeats.erase(id);  // Nobody misses it again.
+      continue;
+    }
     if (found->second.session) {
       sessions_.erase(*found->second.session);
       add(effects, CloseSession{*found->second.session, why});
