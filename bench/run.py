@@ -390,7 +390,7 @@ class Bench:
                  Metric("messages per node to join", "messages", "<= 1"),
                  Metric("bytes per node to join", "bytes", "<= 1"),
                  Metric("idle bytes per node and second", "bytes", compare="ours"),
-                 Metric("server CPU per node to join", "us"),
+                 Metric("server CPU per node to join", "us", compare="ours"),
                  Metric("server memory per node", "bytes", compare="ours")],
                 lambda nodes=nodes: self.coordinated(nodes), lambda: self.coordinated(few)))
         return rows

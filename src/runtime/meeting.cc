@@ -288,14 +288,19 @@ void Meeting::await_decision(std::function<void(std::optional<int>)> done) {
 std::optional<int> Meeting::await_decision_now() {
   using Kind = Coordination::Order::Kind;
   Coordination& coordinator = *coordinator_;
-  const Instant until = io::now() + kDecisionLimit;
+  // One that was started again waits as long as a silent node may before it decides anything.
+  const Instant until =
+      io::deadline_after(kDecisionLimit + parameters_.agent->rules.heartbeat_limit);
   while (rest({}) && io::now() < until) {
     const Coordination::Order order = coordinator.wait(kSlice);
     note_end(order);
     if (order.kind == Kind::RunFailed) return std::nullopt;
-    if (order.kind != Kind::None) return static_cast<int>(order.restart_count);
+    if (order.kind == Kind::Rejoin) return static_cast<int>(order.restart_count);
+    // Of a run that somebody has closed: what follows from our failure is about to come.
+    if (order.kind != Kind::None && !rest(kSlice)) break;
   }
   // Nobody there to decide. As far as we know:
+  if (coordinator.order().kind != Kind::None) return std::nullopt;
   const std::int64_t restarts = info_->restart_count.value_or(0);
   if (restarts >= parameters_.agent->rules.max_restarts) return std::nullopt;
   return static_cast<int>(restarts);
