@@ -416,7 +416,7 @@ void AgentHost::ask() {
 
 void AgentHost::check_in(bool succeeded) {
   records_.checking_in();
-  const std::string cause = result_.cause ? text_of(*result_.cause) : "";
+  std::string cause = result_.cause ? text_of(*result_.cause) : "";
   if (succeeded && round_ && round_->info.world_size > 1)
     tell({.kind = Kind::Progress,
           .text = "done here; waiting for the other nodes",

@@ -31,6 +31,7 @@ std::vector<LinkId> Links::of_node(std::int32_t node) const {
 
 std::vector<LinkId> Links::all() const {
   std::vector<LinkId> found;
+  found.reserve(links_.size());
   for (const auto& [id, link] : links_) found.push_back(id);
   return found;
 }
