@@ -178,13 +178,9 @@ void Coordinator::spend(Node& node, const Failed& failed, Now now, Effects& effe
             .verdict = failed.failure,
             .culprit = node.id};
   last_verdict_ = failed.failure.text;
-  switch (judge(node, failed.failure, now, stop.note)) {
-    case Verdict::Restart:
-      break;
-    case Verdict::Spent:
-    case Verdict::Final:
-      stop.why = Stop::Why::RunFailed;
-      return end_run(std::move(stop), now, effects);
+  if (!may_restart(node, failed.failure, now, stop.note)) {
+    stop.why = Stop::Why::RunFailed;
+    return end_run(std::move(stop), now, effects);
   }
   ++restarts_;
   ++node.restarts;
@@ -193,28 +189,26 @@ void Coordinator::spend(Node& node, const Failed& failed, Now now, Effects& effe
   stop_round(std::move(stop), now, effects);
 }
 
-Coordinator::Verdict Coordinator::judge(const Node& node, const Failure& failure, Now now,
-                                        std::string& note) {
+bool Coordinator::may_restart(const Node& node, const Failure& failure, Now now,
+                              std::string& note) {
   const auto& codes = rules_.no_restart_codes;
   if (std::find(codes.begin(), codes.end(), failure.exit_code) != codes.end()) {
     note = "exit code " + std::to_string(failure.exit_code) +
            " is one that is not started again (--no-restart-codes)";
-    return Verdict::Final;
+    return false;
   }
   const bool is_quick = now.instant - sealed_at_ <= rules_.crash_loop_time;
   quick_failures_ = is_quick ? quick_failures_ + 1 : 0;
   if (rules_.crash_loop > 0 && quick_failures_ >= rules_.crash_loop) {
     note = std::to_string(quick_failures_) +
            " times in a row the workers failed right after their start (--crash-loop)";
-    return Verdict::Final;
+    return false;
   }
-  if (rules_.per_node) return node.restarts < node.max_restarts ? Verdict::Restart : Verdict::Spent;
-  if (rules_.window == Duration{})
-    return restarts_ < rules_.max_restarts ? Verdict::Restart : Verdict::Spent;
+  if (rules_.per_node) return node.restarts < node.max_restarts;
+  if (rules_.window == Duration{}) return restarts_ < rules_.max_restarts;
   while (!restarted_.empty() && now.instant - restarted_.front() > rules_.window)
     restarted_.pop_front();
-  return static_cast<std::int64_t>(restarted_.size()) < rules_.max_restarts ? Verdict::Restart
-                                                                            : Verdict::Spent;
+  return static_cast<std::int64_t>(restarted_.size()) < rules_.max_restarts;
 }
 
 std::string Coordinator::why_struck(const std::string& name) const {

@@ -143,9 +143,8 @@ class Coordinator {
   std::int64_t restart_count(const Node& node) const {
     return rules_.per_node ? node.restarts : restarts_;
   }
-  // What comes of a failure. `note`: why, if it is not for want of restarts.
-  enum class Verdict { Restart, Spent, Final };
-  Verdict judge(const Node& node, const Failure& failure, Now now, std::string& note);
+  // Whether the workers are started again. `note`: why not, if it is not for want of restarts.
+  bool may_restart(const Node& node, const Failure& failure, Now now, std::string& note);
   // A node that was the first to fail too often: why it is not let in. Empty: it is.
   std::string why_struck(const std::string& name) const;
   void lose(const std::vector<rendezvous::NodeId>& lost, const std::string& why, Now now,
