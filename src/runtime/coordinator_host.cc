@@ -159,7 +159,8 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   Run* make_run(const Hello& hello, Now now) {
-    ShownState shown(hello.run_id);
+    const bool has_groups = hello.rules.segment > 0;  // Who has no session cannot say its own.
+    ShownState shown(hello.run_id, has_groups ? ShownState::To::SessionsOnly : ShownState::To::All);
     auto present = shown.find(keys_);
     if (!present) {
       complain_of_state(hello.run_id, present.error());

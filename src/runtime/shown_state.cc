@@ -10,9 +10,17 @@ namespace regroup::runtime {
 
 using core::rendezvous::State;
 
-ShownState::ShownState(const std::string& run_id) : key_("/" + wire::state_key(run_id)) {}
+namespace {
+
+std::string encode(const State& state) { return wire::encode_base64(wire::encode_state(state)); }
+
+}  // namespace
+
+ShownState::ShownState(const std::string& run_id, To to)
+    : key_("/" + wire::state_key(run_id)), to_(to) {}
 
 Result<std::optional<State>> ShownState::find(KeyAccess& keys) {
+  if (to_ == To::SessionsOnly) return std::nullopt;
   const std::string_view text = keys.get(key_);
   if (text.empty()) return std::nullopt;
   onlookers_ = true;
@@ -24,14 +32,20 @@ Result<std::optional<State>> ShownState::find(KeyAccess& keys) {
 
 void ShownState::show(KeyAccess& keys, const State& state) {
   onlookers_ = true;
-  if (state_ != state) {
-    text_ = wire::encode_base64(wire::encode_state(state));
+  if (to_ == To::SessionsOnly) {
+    if (!state_) {
+      state_.emplace().closed = true;
+      text_ = encode(*state_);
+    }
+  } else if (state_ != state) {
+    text_ = encode(state);
     state_ = state;
   }
   if (keys.get(key_) != text_) keys.set(key_, text_);
 }
 
 Result<std::optional<State>> ShownState::take_change(KeyAccess& keys) {
+  if (to_ == To::SessionsOnly) return std::nullopt;
   const std::string_view text = keys.get(key_);
   if (text.empty() || text == text_) return std::nullopt;
   auto state = read(text);

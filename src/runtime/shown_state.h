@@ -18,7 +18,13 @@ class ShownState {
   // What the key begins with, as clients of the store write it; the run's id follows.
   static constexpr std::string_view kKeyPrefix = "/torch.rendezvous.";
 
-  explicit ShownState(const std::string& run_id);
+  enum class To {
+    All,
+    // The run is for nodes with a session. Others are shown that it is closed, and whatever they
+    // have written or write is not heeded.
+    SessionsOnly,
+  };
+  ShownState(const std::string& run_id, To to);
 
   // What nodes without a session have made before there was a coordinator, if they have.
   Result<std::optional<core::rendezvous::State>> find(KeyAccess& keys);
@@ -37,6 +43,7 @@ class ShownState {
   Result<core::rendezvous::State> read(std::string_view text);
 
   const std::string key_;
+  const To to_;
   std::string text_;  // Stands for state_.
   std::optional<core::rendezvous::State> state_;
   bool onlookers_ = false;

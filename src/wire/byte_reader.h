@@ -61,6 +61,8 @@ class ByteReader {
   }
 
   bool ok() const { return !failed_; }
+  // Nothing is left of the bytes that are there.
+  bool at_end() const { return position_ == bytes_.size(); }
   bool refused() const { return !reason_.empty(); }
   std::string take_reason() { return std::move(reason_); }
   std::size_t position() const { return position_; }

@@ -23,7 +23,7 @@ using core::coordinator::Report;
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 constexpr std::size_t kHeadBytes = kLengthBytes + sizeof(std::uint8_t);
 constexpr std::size_t kLongestReportText = kLargestReport - kHeadBytes - kLengthBytes;
-// No message has more than four texts, and all else in it is small: none can outgrow its frame.
+// No message has more than five texts, and all else in it is small: none can outgrow its frame.
 static_assert(8 * kSessionTextBytes <= kLargestFrame);
 
 struct Bounds {
@@ -73,6 +73,10 @@ class FieldWriter {
   void optional(const char* what, const std::optional<T>& value, const Fields& fields) {
     flag(what, value.has_value());
     if (value) fields(*value);
+  }
+  template <class Fields>
+  void added(const Fields& fields) {
+    fields();
   }
 
   std::string_view bytes() const { return bytes_; }
@@ -142,6 +146,10 @@ class FieldReader {
     bool there = false;
     flag(what, there);
     if (there) fields(value.emplace());
+  }
+  template <class Fields>
+  void added(const Fields& fields) {
+    if (!reader_.at_end()) fields();
   }
 
   // Empty: all was there, and good.

@@ -3,7 +3,8 @@
 //
 // One list of fields serves both directions: a codec that writes takes what it is shown, one that
 // reads fills it in, so the two cannot come apart. Fields are only ever added at the end of a
-// message, never inside a part of it (Rules, Failure): an older peer finds the rest by position.
+// message (added()), never inside a part of it (Rules, Failure): an older peer finds the rest by
+// position, and says nothing of what it does not know.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace coordinator = core::coordinator;
 namespace rendezvous = core::rendezvous;
 
 // What stands at the front of a hello. A newer peer says more.
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 
 struct Kind {
   std::uint8_t number;
@@ -149,7 +150,11 @@ void fields(Codec& codec, Of<Codec, coordinator::Hello>& hello) {
                  [&](auto& running) { fields(codec, running); });
   codec.count("the restarts so far", hello.restarts);
   codec.flag("the mark of coming again", hello.again);
-  fields(codec, hello.rules);  // Last, because there will be more of them.
+  fields(codec, hello.rules);
+  codec.added([&] {  // In version 2.
+    codec.count("the segment", hello.rules.segment);
+    codec.text("the group", hello.claim.group);
+  });
 }
 
 template <class Codec>
@@ -196,6 +201,7 @@ template <class Codec>
 void fields(Codec& codec, Of<Codec, coordinator::Welcome>& welcome) {
   codec.flag("the mark of a member", welcome.member);
   fields(codec, welcome.rules);
+  codec.added([&] { codec.count("the segment", welcome.rules.segment); });  // In version 2.
 }
 
 template <class Codec>

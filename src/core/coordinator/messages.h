@@ -33,6 +33,8 @@ struct Rules {
   std::vector<std::int64_t> no_restart_codes = {};  // After an exit code of these.
   std::int64_t node_strikes = 0;  // A node that failed first so often is not let in; 0: it is.
   std::optional<std::int64_t> max_changes = {};  // Of members. Empty: any number.
+  // Above zero: in a round are only whole groups of so many nodes near each other.
+  std::int64_t segment = 0;
   friend bool operator==(const Rules&, const Rules&) = default;
 };
 

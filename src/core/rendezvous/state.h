@@ -47,6 +47,9 @@ struct Claim {
   std::string name;                  // What people call the machine.
   std::optional<std::int64_t> wish;  // The rank asked for with --node-rank.
   std::optional<HeldRank> held;      // In the last round it was in.
+  // Machines that are near each other have the same (--topology-key). Known to a coordinator only:
+  // it is not in the state that nodes share.
+  std::string group = {};
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
