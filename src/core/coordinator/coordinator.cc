@@ -16,6 +16,7 @@ Settings settings_of(std::string run_id, const Rules& rules) {
   return {.run_id = std::move(run_id),
           .min_nodes = rules.min_nodes,
           .max_nodes = rules.max_nodes,
+          .segment = rules.segment,
           .join_timeout = kLongest,  // Each agent has its own, and leaves when it is over.
           .last_call_timeout = rules.last_call};
 }
@@ -70,6 +71,14 @@ Duration Coordinator::pardon(Now now) const {
 
 void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& effects) {
   note_time(now);
+  if (has_segments() && hello.claim.group.empty()) {
+    add(effects, Send{session, Refused{.why = "in this run are only whole groups of " +
+                                              std::to_string(rules_.segment) +
+                                              " nodes (--segment), and this node does not say "
+                                              "which is its own (--topology-key)",
+                                       .lasting = true}});
+    return add(effects, CloseSession{session, "it is in no group"});
+  }
   const auto [found, is_new] = nodes_.try_emplace(hello.node);
   Node& node = found->second;
   learn(node, hello, now, effects);
@@ -84,6 +93,7 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
     node.role = std::move(hello.role);
     node.workers = hello.workers;
     node.max_restarts = hello.rules.max_restarts;
+    if (has_segments()) groups_[node.claim.group].insert(node.id);
   }
   node.session = session;
   node.heard = now.instant;
@@ -151,8 +161,14 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
   node.arrived = ++arrivals_;
   awaited_.erase(node.id);
   if (hold_until_) return;
+  const bool was_member = state_.participants.contains(node.id);
   settle(node, Operation::Exit, now);
-  if (phase(state_) == before) settle(node, Operation::Join, now);
+  if (was_member && announced_ == state_.round)
+    stop_round({.why = Stop::Why::Members, .text = node.claim.name + " joins again"}, now, effects);
+  if (has_segments())
+    changed_groups_.insert(node.claim.group);
+  else if (phase(state_) == before)
+    settle(node, Operation::Join, now);
   follow(before, now, effects);
 }
 
@@ -299,6 +315,12 @@ void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, 
       sessions_.erase(*found->second.session);
       add(effects, CloseSession{*found->second.session, why});
     }
+    if (has_segments()) {
+      const std::string& group = found->second.claim.group;
+      changed_groups_.insert(group);
+      groups_[group].erase(id);
+      if (groups_[group].empty()) groups_.erase(group);
+    }
     nodes_.erase(found);
   }
   if (state_.closed) {
@@ -410,7 +432,7 @@ const State& Coordinator::state_for_others(Now now) {
 }
 
 void Coordinator::on_swapped(State state, Now now, Effects& effects) {
-  if (state_.closed) return;
+  if (state_.closed || has_segments()) return;
   const std::string before = phase(state_);
   const std::size_t members = state_.participants.size();
   const bool was_running = is_running();

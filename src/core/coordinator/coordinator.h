@@ -66,6 +66,7 @@ struct NodeStatus {
   std::int64_t workers = 0;
   bool connected = true;    // False: its connection is lost, and it may come back.
   bool has_session = true;  // False: it is torchrun's.
+  std::string group = {};
   Duration silent_for{};
 };
 struct RunStatus {
@@ -164,12 +165,25 @@ class Coordinator {
   bool all_have_returned() const;
   void end_hold(Now now, Effects& effects);
 
+  // segments.cc: only whole groups are let in.
+  bool has_segments() const { return rules_.segment > 0; }
+  // Of the groups that have changed since: who makes whole ones is let in, or waits for the next
+  // round; the others are spares until then.
+  void place_groups(Now now);
+  bool drop_the_odd(const std::string& group, Now now);
+  void make_spare(const Node& node, Now now);
+  std::int64_t here(const std::string& group) const;  // Nodes of it that are in, or want to be.
+  std::string broken_groups() const;
+  Progress progress_of(const Node& node, Instant now) const;
+
   // rounds.cc: what follows.
   // A round that was before our time is not opened again.
   void raise_round();
   // Plays the tables for one node until they want nothing more.
   void settle(const Node& node, rendezvous::Operation operation, Now now);
   // Returning members first, then who came first, then spares.
+  using Preference = std::pair<int, std::int64_t>;
+  Preference preference(const Node& node, const std::set<std::string>& last_names) const;
   void settle_all_joining(Now now);
   // After every change; `before` is the phase that was.
   void follow(const std::string& before, Now now, Effects& effects);
@@ -198,6 +212,8 @@ class Coordinator {
   rendezvous::Liveness liveness_;  // Of nodes without a session.
   std::map<rendezvous::NodeId, Node> nodes_;
   std::map<SessionId, rendezvous::NodeId> sessions_;
+  std::map<std::string, std::set<rendezvous::NodeId>> groups_;  // Of nodes_.
+  std::set<std::string> changed_groups_;                        // To be placed.
 
   // The last round that was sealed.
   std::optional<std::int64_t> announced_;

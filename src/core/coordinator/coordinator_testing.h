@@ -23,6 +23,7 @@ struct ScriptedRun {
     std::optional<rendezvous::HeldRank> held = {};
     std::int64_t restarts = 0;
     bool again = false;
+    std::string group = {};
   };
 
   rendezvous::NodeId id(const std::string& name) {
@@ -36,18 +37,20 @@ struct ScriptedRun {
     names[session] = name;
     sessions[name] = session;
     Effects effects;
-    machine.on_hello(
-        session,
-        {.run_id = "r",
-         .node = id(name),
-         .claim = {.name = said.name.empty() ? name : said.name, .wish = {}, .held = said.held},
-         .role = "default",
-         .workers = said.workers,
-         .rules = rules,
-         .running = said.running,
-         .restarts = said.restarts,
-         .again = said.again},
-        now, effects);
+    machine.on_hello(session,
+                     {.run_id = "r",
+                      .node = id(name),
+                      .claim = {.name = said.name.empty() ? name : said.name,
+                                .wish = {},
+                                .held = said.held,
+                                .group = said.group},
+                      .role = "default",
+                      .workers = said.workers,
+                      .rules = rules,
+                      .running = said.running,
+                      .restarts = said.restarts,
+                      .again = said.again},
+                     now, effects);
     take(effects);
   }
   void hello(const std::string& name) { hello(name, Said{}); }

@@ -52,25 +52,32 @@ void Coordinator::settle(const Node& node, Operation operation, Now now) {
   }
 }
 
+Coordinator::Preference Coordinator::preference(const Node& node,
+                                                const std::set<std::string>& last_names) const {
+  int rank = state_.redundancy_list.contains(node.id) ? 3 : 2;
+  if (rank == 2 && last_names.contains(node.claim.name)) rank = 1;
+  if (members_.contains(node.id)) rank = 0;
+  return {rank, node.arrived};
+}
+
 void Coordinator::settle_all_joining(Now now) {
   if (hold_until_) return;
+  if (has_segments()) {
+    for (const auto& [group, nodes] : groups_) changed_groups_.insert(group);
+    return place_groups(now);
+  }
   struct Place {
-    int preference;
-    std::int64_t arrived;
+    Preference preference;
     const Node* node;
   };
   std::vector<Place> places;
   const std::set<std::string> last(names_.begin(), names_.end());
   for (const auto& [id, node] : nodes_) {
     if (node.doing != Doing::Joining) continue;
-    int preference = state_.redundancy_list.contains(id) ? 3 : 2;
-    if (preference == 2 && last.contains(node.claim.name)) preference = 1;
-    if (members_.contains(id)) preference = 0;
-    places.push_back({preference, node.arrived, &node});
+    places.push_back({preference(node, last), &node});
   }
-  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-    return std::pair(a.preference, a.arrived) < std::pair(b.preference, b.arrived);
-  });
+  std::sort(places.begin(), places.end(),
+            [](const Place& a, const Place& b) { return a.preference < b.preference; });
   for (const Place& place : places) settle(*place.node, Operation::Join, now);
 }
 
@@ -79,6 +86,7 @@ void Coordinator::follow(const std::string& before, Now now, Effects& effects) {
   raise_round();
   const bool reopened = !state_.complete && before != phase(state_);
   if (reopened) settle_all_joining(now);
+  place_groups(now);
   seal_if_due(now);
   if (state_.deadline && (!last_call_ || last_call_->first != *state_.deadline))
     last_call_.emplace(*state_.deadline, now.instant);
@@ -259,23 +267,15 @@ std::optional<Instant> Coordinator::last_call_end() const {
 void Coordinator::tell_progress(Now now, Effects& effects) {
   tell_at_.reset();
   told_ = now.instant;
-  // What it says depends on the list a node is on, and not on the node.
-  std::optional<Progress> of_spares;
-  std::optional<Progress> of_others;
+  // What it says depends on the list a node is on and on its group, and not on the node.
+  std::map<std::pair<bool, std::string>, Progress> said;
   for (const auto& [id, node] : nodes_) {
     if (node.doing != Doing::Joining) continue;
     const bool is_spare = state_.redundancy_list.contains(id);
-    std::optional<Progress>& progress = is_spare ? of_spares : of_others;
-    if (!progress) {
-      const Wait wait = waiting(id, now.instant);
-      progress = Progress{.text = describe_progress(wait),
-                          .brief = describe_briefly(wait),
-                          .last_call = {},
-                          .spare = is_spare};
-      if (wait.last_call_end && !state_.complete)
-        progress->last_call = std::max(*wait.last_call_end - now.instant, Duration{});
-    }
-    send(node, *progress, effects);
+    const auto [found, is_new] =
+        said.try_emplace({is_spare, is_spare && has_segments() ? node.claim.group : ""});
+    if (is_new) found->second = progress_of(node, now.instant);
+    send(node, found->second, effects);
   }
 }
 
@@ -302,6 +302,7 @@ RunStatus Coordinator::status(Now now) const {
       const Node& node = found->second;
       one.name = node.claim.name;
       one.workers = node.workers;
+      one.group = node.claim.group;
       one.connected = node.session.has_value();
       one.silent_for = now.instant - node.heard;
       if (node.doing == Doing::Done && place == NodeStatus::Place::Member)
@@ -328,6 +329,7 @@ RunStatus Coordinator::status(Now now) const {
     const NodeId nobody;
     const Wait wait = waiting(nobody, now.instant);
     status.awaited = describe_progress(wait);
+    if (has_segments()) status.awaited += broken_groups();
     if (wait.last_call_end) status.awaited += describe_limit(wait);
   }
   if (!state_.closed && state_.complete && !is_running())

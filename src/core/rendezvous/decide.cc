@@ -86,7 +86,7 @@ void mark_complete(State& state, const Settings& settings) {
   state.complete = true;
   state.deadline.reset();
   std::int64_t rank = 0;
-  for (const NodeId& node : rank_order(state)) state.participants[node] = rank++;
+  for (const NodeId& node : rank_order(state, settings.segment)) state.participants[node] = rank++;
   state.seal = Seal{.round = state.round, .world_size = rank};
   // Not in torchrun's table: there, who waited for this round and found it full goes on waiting;
   // its members see that somebody waits, meet again, and leave another one waiting, without end.

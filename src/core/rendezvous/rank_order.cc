@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <string>
 #include <utility>
+
+#include "base/check.h"
 
 namespace regroup::core::rendezvous {
 namespace {
@@ -14,18 +18,89 @@ struct Member {
   const Claim* claim;
 };
 
-// Before everything else is said: wishes in their order, then names.
+// Before everything else is said: wishes in their order, then groups, then names.
 bool comes_before(const Member& a, const Member& b) {
   const auto wish = [](const Member& member) {
     return std::pair(!member.claim->wish, member.claim->wish.value_or(0));
   };
   if (wish(a) != wish(b)) return wish(a) < wish(b);
+  if (natural_less(a.claim->group, b.claim->group)) return true;
+  if (natural_less(b.claim->group, a.claim->group)) return false;
   if (natural_less(a.claim->name, b.claim->name)) return true;
   if (natural_less(b.claim->name, a.claim->name)) return false;
   if (natural_less(a.node.address, b.node.address)) return true;
   if (natural_less(b.node.address, a.node.address)) return false;
   return a.node < b.node;
 }
+
+// The ranks of a round, in blocks of one group each.
+class Seats {
+ public:
+  Seats(const std::vector<Member>& members, std::int64_t segment)
+      : block_size_(segment > 0 ? static_cast<std::size_t>(segment) : 1),
+        has_groups_(segment > 0),
+        seats_(members.size(), nullptr),
+        owners_(members.size() / block_size_, nullptr) {
+    CHECK(members.size() % block_size_ == 0);
+    for (const Member& member : members) group_of(member).open_blocks += 1;
+    for (auto& [name, group] : groups_) {
+      CHECK(group.open_blocks % block_size_ == 0);
+      group.open_blocks /= block_size_;
+    }
+  }
+
+  // False: there is no such seat for it, or somebody else has it.
+  bool take(std::int64_t rank, const Member& member) {
+    const auto seat = static_cast<std::size_t>(rank);
+    if (rank < 0 || seat >= seats_.size() || seats_[seat] != nullptr) return false;
+    Group& group = group_of(member);
+    Group*& owner = owners_[seat / block_size_];
+    if (owner == nullptr && group.open_blocks > 0) {
+      owner = &group;
+      group.open_blocks -= 1;
+    }
+    if (owner != &group) return false;
+    seats_[seat] = &member;
+    return true;
+  }
+
+  // What is free in the blocks that have an owner is its.
+  void open_holes() {
+    for (std::size_t seat = seats_.size(); seat-- > 0;)
+      if (Group* owner = owners_[seat / block_size_]; owner != nullptr && seats_[seat] == nullptr)
+        owner->holes.push_back(seat);
+  }
+
+  // A hole of its group's, or a block that nobody has.
+  void take_next(const Member& member) {
+    Group& group = group_of(member);
+    if (group.holes.empty()) {
+      while (owners_[next_block_] != nullptr) ++next_block_;
+      owners_[next_block_] = &group;
+      for (std::size_t i = block_size_; i-- > 0;)
+        group.holes.push_back(next_block_ * block_size_ + i);
+    }
+    seats_[group.holes.back()] = &member;
+    group.holes.pop_back();
+  }
+
+  const std::vector<const Member*>& all() const { return seats_; }
+
+ private:
+  struct Group {
+    std::size_t open_blocks = 0;     // That it has still to get.
+    std::vector<std::size_t> holes;  // The lowest is last.
+  };
+  // Where there are no segments all are in one.
+  Group& group_of(const Member& member) { return groups_[has_groups_ ? member.claim->group : ""]; }
+
+  const std::size_t block_size_;
+  const bool has_groups_;
+  std::map<std::string, Group> groups_;
+  std::vector<const Member*> seats_;
+  std::vector<Group*> owners_;
+  std::size_t next_block_ = 0;
+};
 
 }  // namespace
 
@@ -55,7 +130,7 @@ bool natural_less(std::string_view a, std::string_view b) {
   return a < b;
 }
 
-std::vector<NodeId> rank_order(const State& state) {
+std::vector<NodeId> rank_order(const State& state, std::int64_t segment) {
   std::vector<Member> members;
   bool all_regroup = true;
   for (const auto& [node, rank] : state.participants) {
@@ -71,13 +146,7 @@ std::vector<NodeId> rank_order(const State& state) {
   }
 
   std::sort(members.begin(), members.end(), comes_before);
-  const auto world = static_cast<std::int64_t>(members.size());
-  std::vector<const Member*> seats(members.size(), nullptr);
-  const auto take = [&](std::int64_t rank, const Member& member) {
-    if (rank < 0 || rank >= world || seats[static_cast<std::size_t>(rank)]) return false;
-    seats[static_cast<std::size_t>(rank)] = &member;
-    return true;
-  };
+  Seats seats(members, segment);
 
   // Only one round's ranks are kept, the latest that anybody was in: seats of older ones may have
   // been given away since.
@@ -87,17 +156,17 @@ std::vector<NodeId> rank_order(const State& state) {
 
   std::vector<const Member*> rest;
   for (const Member& member : members)
-    if (!member.claim->wish || !take(*member.claim->wish, member)) rest.push_back(&member);
+    if (!member.claim->wish || !seats.take(*member.claim->wish, member)) rest.push_back(&member);
   std::vector<const Member*> others;
+  const auto world = static_cast<std::int64_t>(members.size());
   for (const Member* member : rest) {
     const auto& held = member->claim->held;
     const bool keeps = held && held->round == last_round && held->world_size == world;
-    if (!keeps || !take(held->rank, *member)) others.push_back(member);
+    if (!keeps || !seats.take(held->rank, *member)) others.push_back(member);
   }
-  auto next = others.begin();
-  for (const Member*& seat : seats)
-    if (!seat) seat = *next++;
-  for (const Member* seat : seats) order.push_back(seat->node);
+  seats.open_holes();
+  for (const Member* member : others) seats.take_next(*member);
+  for (const Member* seat : seats.all()) order.push_back(seat->node);
   return order;
 }
 

@@ -83,6 +83,73 @@ TEST(RankOrder, SurvivorsKeepTheirRanksInAWorldOfTheSameSize) {
   EXPECT_EQ(order(with({{"a", having_held("a", 0, 2)}, {"b", wishing("b", 0)}})), "b a");
 }
 
+Claim in(const std::string& group, Claim claim) {
+  claim.group = group;
+  return claim;
+}
+
+std::string order_of_pairs(const State& state) {
+  std::string names;
+  for (const NodeId& id : rank_order(state, 2)) names += (names.empty() ? "" : " ") + id.address;
+  return names;
+}
+
+TEST(RankOrder, RanksOfASegmentAreOfOneGroup) {
+  EXPECT_EQ(order_of_pairs(with({{"n1", in("r10", claim("n1"))},
+                                 {"n2", in("r9", claim("n2"))},
+                                 {"n3", in("r10", claim("n3"))},
+                                 {"n4", in("r9", claim("n4"))}})),
+            "n2 n4 n1 n3");
+  // A group may have several segments.
+  EXPECT_EQ(order_of_pairs(with({{"n5", in("b", claim("n5"))},
+                                 {"n1", in("b", claim("n1"))},
+                                 {"n2", in("a", claim("n2"))},
+                                 {"n3", in("a", claim("n3"))},
+                                 {"n4", in("b", claim("n4"))},
+                                 {"n6", in("b", claim("n6"))}})),
+            "n2 n3 n1 n4 n5 n6");
+  // Without segments a group is what comes first in the order of names.
+  EXPECT_EQ(order(with({{"n1", in("b", claim("n1"))},
+                        {"n2", in("a", claim("n2"))},
+                        {"n3", in("b", claim("n3"))}})),
+            "n2 n1 n3");
+}
+
+TEST(RankOrder, AWishDecidesOverAWholeSegment) {
+  EXPECT_EQ(order_of_pairs(with({{"n1", in("a", claim("n1"))},
+                                 {"n2", in("a", claim("n2"))},
+                                 {"n3", in("b", wishing("n3", 1))},
+                                 {"n4", in("b", claim("n4"))}})),
+            "n4 n3 n1 n2");
+  // A segment that another group has by a wish is not to be had.
+  EXPECT_EQ(order_of_pairs(with({{"n1", in("a", wishing("n1", 1))},
+                                 {"n2", in("a", claim("n2"))},
+                                 {"n3", in("b", wishing("n3", 0))},
+                                 {"n4", in("b", claim("n4"))}})),
+            "n3 n4 n1 n2");
+}
+
+TEST(RankOrder, AReplacementTakesAHoleInItsGroup) {
+  // n1 of a and n4 of b were lost. By the order of names alone n8 would get the first hole.
+  EXPECT_EQ(order_of_pairs(with({{"n2", in("b", having_held("n2", 1, 4))},
+                                 {"n3", in("a", having_held("n3", 2, 4))},
+                                 {"n8", in("a", claim("n8"))},
+                                 {"n9", in("b", claim("n9"))}})),
+            "n9 n2 n3 n8");
+  // A whole group was lost, and another one comes.
+  EXPECT_EQ(order_of_pairs(with({{"n1", in("z", having_held("n1", 2, 4))},
+                                 {"n2", in("z", having_held("n2", 3, 4))},
+                                 {"n8", in("zz", claim("n8"))},
+                                 {"n9", in("zz", claim("n9"))}})),
+            "n8 n9 n1 n2");
+  // The halves of two segments of one group make one, and the other block is free.
+  EXPECT_EQ(order_of_pairs(with({{"n1", in("a", having_held("n1", 0, 4))},
+                                 {"n3", in("a", having_held("n3", 3, 4))},
+                                 {"n8", in("b", claim("n8"))},
+                                 {"n9", in("b", claim("n9"))}})),
+            "n1 n3 n8 n9");
+}
+
 TEST(RankOrder, WithATorchrunNodeItIsTorchrunsOrder) {
   State state = with({{"n10", wishing("n10", 1)}, {"n2", wishing("n2", 0)}});
   state.participants[node("n1")] = 0;

@@ -18,6 +18,9 @@ struct Settings {
   std::string run_id;
   std::int64_t min_nodes = 1;
   std::int64_t max_nodes = 1;
+  // Above zero: in a round are only whole groups of so many nodes. Of use with a coordinator, which
+  // sees to it; here it is about the order of ranks.
+  std::int64_t segment = 0;
 
   Duration join_timeout = 600s;      // For a round to come together.
   Duration last_call_timeout = 30s;  // For more nodes to come once the minimum is there.
