@@ -90,6 +90,62 @@ def members(run):
 BOTH = [(0, "127.0.0.1"), (1, "127.0.0.2")]
 
 
+class Groups(CoordinatorTest):
+    """Only whole groups of nodes are in a round."""
+
+    def grouped(self, number, group, nnodes="2:4"):
+        return self.node(number, "--segment", "2", "--topology-key", group, "--max-restarts", "1", nnodes=nnodes)
+
+    def test_a_spare_of_the_group_takes_the_place_of_a_lost_node(self):
+        self.coordinator()
+        a, b = (self.grouped(number, "left", nnodes="2") for number in (1, 2))
+        first = self.crew.complete(2)
+        c = self.grouped(3, "right", nnodes="2")  # Came first, but its group is not whole.
+        self.seen(lambda run: len(run["nodes"]) == 3)
+        d = self.grouped(4, "left", nnodes="2")
+        run = self.seen(lambda run: len(run["nodes"]) == 4)
+        self.assertEqual((run["segment"], [node["group"] for node in run["nodes"]]),
+                         (2, ["left", "left", "right", "left"]))
+        self.assertIn("2 of 2 nodes, in groups of 2, 2 spares", regroup("status", self.endpoint).stdout)
+        b.process.kill()
+        self.crew.complete(2, but=first)
+        run = self.seen(lambda run: run["round"] == 1 and len(members(run)) == 2)
+        self.assertEqual(members(run), [(0, "127.0.0.1"), (1, "127.0.0.4")])
+        self.crew.order(0)
+        self.assert_success(a, c, d)
+
+    def test_a_group_that_is_broken_is_out_until_it_is_whole(self):
+        self.coordinator()
+        a, b = self.grouped(1, "left"), self.grouped(2, "left")
+        c, d = self.grouped(3, "right"), self.grouped(4, "right")
+        first = self.crew.complete(4)
+        d.process.kill()
+        second = self.crew.complete(2, but=first)
+        run = self.seen(lambda run: len(members(run)) == 2)
+        self.assertEqual(members(run), BOTH)
+        self.seen(lambda run: [node["name"] for node in run["nodes"] if node["place"] == "spare"] == ["127.0.0.3"])
+        e = self.grouped(5, "right")
+        self.crew.complete(4, but=first + second)
+        run = self.seen(lambda run: len(members(run)) == 4)
+        self.assertEqual([node["group"] for node in run["nodes"]], ["left", "left", "right", "right"])
+        self.crew.order(0)
+        self.assert_success(a, b, c, e)
+
+    def test_what_cannot_be_is_said(self):
+        for flags, why in ((["--segment", "2"], "Pass --topology-key"),
+                           (["--segment", "0", "--topology-key", "x"], "a number of nodes, 1 or more"),
+                           (["--segment", "3", "--topology-key", "x"], "must be multiples of it; it is 2:4")):
+            code, _, err = self.node(1, *flags, nnodes="2:4").finish()
+            self.assertEqual(code, 2, err)
+            self.assertIn(why, err)
+        self.coordinator()
+        self.grouped(1, "left")
+        self.seen(lambda run: run["nodes"])
+        code, _, err = self.node(2, nnodes="2:4").finish()
+        self.assertNotEqual(code, 0)
+        self.assertIn("does not say which is its own (--topology-key)", err)
+
+
 class Status(CoordinatorTest):
     def test_shows_the_nodes_of_a_run(self):
         self.coordinator()

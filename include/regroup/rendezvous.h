@@ -48,6 +48,10 @@ struct RunRules {
   std::int64_t node_strikes = 0;  // A node that failed first so often is not let in; 0: it is.
   std::optional<std::int64_t> max_membership_changes = {};  // Empty: any number.
 
+  // Above zero: in a round are only whole groups of so many nodes with the same topology_key. The
+  // numbers of nodes must be multiples of it.
+  std::int64_t segment = 0;
+
   Duration heartbeat_limit = 5s;     // A node that says nothing for so long is lost.
   Duration reconnect_grace = 100ms;  // One whose connection was closed may come back so long.
   // For a round to come together again; empty: join_timeout, as for the first. This node's own.
@@ -70,6 +74,9 @@ struct RendezvousParameters {
   std::string local_addr = {};  // This node's address as others reach it; empty: found by itself.
   // The rank itself with the static backend; elsewhere a wish.
   std::optional<std::int64_t> node_rank = {};
+  // Equal on machines that are near each other: the rack, the switch. Where there is a coordinator
+  // their ranks stand together, and `segment` keeps groups whole.
+  std::string topology_key = {};
   std::map<std::string, std::string> config =
       {};                                        // Of --rdzv-conf; docs/rendezvous.md has the keys.
   std::vector<std::string> expected_nodes = {};  // Names; who is missing is said while waiting.

@@ -115,6 +115,12 @@ Result<RunRules> parse_run_rules(const RestartFlags& flags, const std::string& m
       return wrong("--max-membership-changes", flags.max_changes, "a whole number, 0 or more");
     rules.max_membership_changes = *count;
   }
+  if (!flags.segment.empty()) {
+    const auto count = count_of(flags.segment);
+    if (!count || *count == 0)
+      return wrong("--segment", flags.segment, "a number of nodes, 1 or more");
+    rules.segment = *count;
+  }
   const std::string wanted = "a time above zero: 90, 90s, 5m, 1.5h, 100ms";
   if (!flags.rejoin_timeout.empty()) {
     rules.rejoin_timeout = parse_time(flags.rejoin_timeout);

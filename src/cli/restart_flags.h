@@ -22,6 +22,7 @@ struct RestartFlags {
   std::string heartbeat_limit = "5s";
   std::string reconnect_grace = "100ms";
   std::string preempt_signal;
+  std::string segment;
 };
 
 // "90", "90s", "1.5h", "100ms": seconds if there is no unit.

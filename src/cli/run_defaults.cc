@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/node_range.h"
 #include "cli/run_words.h"
+#include "runtime/rendezvous_settings.h"
 
 namespace regroup::cli {
 namespace {
@@ -65,9 +66,9 @@ class Resolver {
 
   Result<RunPlan> resolve() {
     using Step = Result<void> (Resolver::*)();
-    for (const Step step :
-         {&Resolver::choose_mode, &Resolver::count_nodes, &Resolver::read_numbers,
-          &Resolver::read_config, &Resolver::choose_meeting, &Resolver::check_output})
+    for (const Step step : {&Resolver::choose_mode, &Resolver::count_nodes, &Resolver::read_numbers,
+                            &Resolver::read_config, &Resolver::choose_meeting,
+                            &Resolver::check_groups, &Resolver::check_output})
       if (auto good = (this->*step)(); !good) return tl::unexpected(good.error());
     // The nodes tell each other their roles as text.
     if (valid_utf8(flags_.role) != flags_.role) return wrong("role", flags_.role, "text in UTF-8");
@@ -247,6 +248,16 @@ class Resolver {
                                  rendezvous.backend +
                                  " backend. Where the nodes meet is told by --rdzv-endpoint");
     return {};
+  }
+
+  Result<void> check_groups() {
+    if (valid_utf8(flags_.topology_key) != flags_.topology_key)
+      return wrong("topology-key", flags_.topology_key, "text in UTF-8");
+    plan_.rendezvous.topology_key = flags_.topology_key;
+    if (!flags_.topology_key.empty() && plan_.rendezvous.backend == "static")
+      plan_.warnings.push_back(flags_.named("topology-key") +
+                               " has no effect with the static backend: --node-rank is the order");
+    return runtime::check_segment(plan_.rendezvous, plan_.rules.segment);
   }
 
   // Again by whoever uses the flags, but there a variable would be called by the flag's name.

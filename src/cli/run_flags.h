@@ -30,6 +30,7 @@ struct RunFlags {
   std::string master_port;
   std::string local_addr;
   std::string expect;
+  std::string topology_key;
 
   std::string rdzv_backend = "static";
   std::string rdzv_endpoint;

@@ -14,10 +14,11 @@ namespace {
 
 using core::coordinator::NodeStatus;
 using core::coordinator::RunStatus;
+using core::coordinator::word_of;
 using Place = NodeStatus::Place;
 
-// rank, node, address, place, workers, connection
-using Row = std::array<std::string, 6>;
+// rank, node, address, group, place, workers, connection
+using Row = std::array<std::string, 7>;
 constexpr std::size_t kName = 1;
 constexpr std::size_t kAddress = 2;
 
@@ -61,24 +62,6 @@ std::string wrapped(const std::string& text, std::size_t columns) {
   return lines + cut(line, columns) + "\n";
 }
 
-std::string word_of(Place place) {
-  switch (place) {
-    case Place::Idle:
-      return "idle";
-    case Place::Member:
-      return "member";
-    case Place::Done:
-      return "done";
-    case Place::Joined:
-      return "joined";
-    case Place::Waiting:
-      return "waiting";
-    case Place::Spare:
-      return "spare";
-  }
-  return "";
-}
-
 // A node pings three times within the limit; who has missed two of them is worth a look.
 bool is_silent(const NodeStatus& node, const RunStatus& run) {
   return node.has_session && node.connected && 3 * node.silent_for > 2 * run.rules.heartbeat_limit;
@@ -116,20 +99,24 @@ Row row_of(const NodeStatus& node, const RunStatus& run) {
   return {node.rank ? std::to_string(*node.rank) : "-",
           runtime::plain(node.name),
           runtime::plain(node.address),
-          word_of(node.place),
+          node.group.empty() ? "" : runtime::plain(node.group),
+          std::string(word_of(node.place)),
           node.has_session ? std::to_string(node.workers) : "-",
           connection_of(node, run)};
 }
 
 std::string table(const std::vector<const NodeStatus*>& nodes, const RunStatus& run,
                   const StatusLayout& layout) {
-  std::vector<Row> rows{{"rank", "node", "address", "place", "workers", "connection"}};
+  const bool has_groups = std::any_of(nodes.begin(), nodes.end(),
+                                      [](const NodeStatus* node) { return !node->group.empty(); });
+  std::vector<Row> rows{
+      {"rank", "node", "address", has_groups ? "group" : "", "place", "workers", "connection"}};
   for (const NodeStatus* node : nodes) rows.push_back(row_of(*node, run));
   std::array<std::size_t, std::tuple_size_v<Row>> widths{};
   std::size_t total = 0;
   for (std::size_t i = 0; i < widths.size(); ++i) {
     for (const Row& row : rows) widths[i] = std::max(widths[i], row[i].size());
-    total += 2 + widths[i];
+    total += widths[i] == 0 ? 0 : 2 + widths[i];
   }
   // Names and addresses are what may be long, and their beginning says most.
   constexpr std::size_t kLeast = 8;
@@ -143,6 +130,7 @@ std::string table(const std::vector<const NodeStatus*>& nodes, const RunStatus& 
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::string line;
     for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (widths[i] == 0) continue;
       const std::string cell = cut(rows[r][i], widths[i]);
       line += "  " + cell;
       if (i + 1 < widths.size()) line += std::string(widths[i] - cell.size(), ' ');
@@ -172,7 +160,7 @@ std::string summary(const std::vector<const NodeStatus*>& nodes, const StatusLay
   for (const auto& [key, group] : groups) {
     const auto& [of_torchrun, place, workers] = key;
     const std::size_t size = group.ranks.size() + group.without_rank;
-    std::string what = word_of(place);
+    std::string what(word_of(place));
     if (of_torchrun)
       what += ", torchrun's, no session";
     else
@@ -225,6 +213,7 @@ std::string counts_of(const RunStatus& run) {
           : std::to_string(rules.min_nodes) + ".." + std::to_string(rules.max_nodes);
   std::string text = std::to_string(count({Place::Member, Place::Done, Place::Joined})) + " of " +
                      wanted + " nodes";
+  if (rules.segment > 0) text += ", in groups of " + std::to_string(rules.segment);
   if (const auto n = count({Place::Waiting})) text += ", " + std::to_string(n) + " waiting";
   if (const auto n = count({Place::Spare})) text += ", " + count_of(n, "spare");
   return text + "; restarts: " + std::to_string(run.restarts) + " of " +

@@ -70,6 +70,20 @@ TEST(StatusText, TellsOfARun) {
             "  2     t     10.0.1.1  member   -        torchrun's, no session\n");
 }
 
+TEST(StatusText, TellsOfGroups) {
+  RunStatus run = run_of(2);
+  run.rules.segment = 2;
+  run.nodes[0].group = run.nodes[1].group = "rack-7";
+  run.nodes.push_back(node(7, Place::Spare));
+  EXPECT_EQ(shown(run),
+            "run 'job', round 3: runs\n"
+            "  2 of 1..64 nodes, in groups of 2, 1 spare; restarts: 1 of 3\n"
+            "  rank  node  address   group   place   workers  connection\n"
+            "  0     n0    10.0.0.0  rack-7  member  8        connected\n"
+            "  1     n1    10.0.0.1  rack-7  member  8        connected\n"
+            "  -     n7    10.0.0.7          spare   8        connected\n");
+}
+
 TEST(StatusText, TellsWhatARunIsDoing) {
   RunStatus run = run_of(1);
   EXPECT_THAT(shown(run), HasSubstr("round 3: runs\n"));

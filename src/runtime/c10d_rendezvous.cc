@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/endpoint.h"
+#include "base/text.h"
 #include "io/clock.h"
 #include "io/interfaces.h"
 #include "regroup/rendezvous_backend.h"
@@ -100,10 +101,21 @@ std::function<Result<io::ClientSocket>()> session_opener(const std::string& addr
   };
 }
 
+// Without a coordinator nobody would keep groups whole.
+Result<void> check_shared_state_will_do(const RendezvousParameters& parameters) {
+  if (!parameters.agent || parameters.agent->rules.segment == 0) return {};
+  return fail(ErrorKind::InvalidArgument,
+              "--segment needs a coordinator, and there is none at " +
+                  printable(parameters.endpoint) +
+                  ": a store that regroup does not serve, or a session was not wanted");
+}
+
 Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters& parameters) {
   if (parameters.endpoint.empty())
     return fail(ErrorKind::InvalidArgument,
                 "store_type=file needs an endpoint: the path of a file that all nodes share");
+  if (auto good = check_shared_state_will_do(parameters); !good)
+    return tl::unexpected(good.error());
   const auto read_timeout = read_timeout_of(parameters);
   if (!read_timeout) return tl::unexpected(read_timeout.error());
   const auto settings = settings_of(parameters);
@@ -162,6 +174,8 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
       return make_session_rendezvous(std::move(session));
     }
   }
+  if (auto good = check_shared_state_will_do(parameters); !good)
+    return tl::unexpected(good.error());
   auto states = owner->store->clone();
   if (!states) return tl::unexpected(states.error());
   (*states)->set_timeout(patience(*read_timeout, *settings));

@@ -339,6 +339,35 @@ TEST_F(CoordinatorHostTest, TheFirstHelloFindsTheStateOfNodesWithoutASession) {
   EXPECT_TRUE(decoded(*client->get(wire::state_key("r"))).participants.contains(kStranger));
 }
 
+// Where only whole groups are let in, who has no session cannot say which group it is in.
+TEST_F(CoordinatorHostTest, NobodyJoinsARunWithGroupsThroughTheState) {
+  const Rules rules{.min_nodes = 2, .max_nodes = 2, .segment = 2};
+  const auto client = store();
+  ASSERT_TRUE(client->set(wire::state_key("r"), encoded(with_stranger({}, rules))));
+  const auto joining = [&](const std::string& name) {
+    Agent one = agent(name);
+    one.add(Hello{.run_id = "r",
+                  .node = one.id(),
+                  .claim = {.name = name, .wish = {}, .held = {}, .group = "rack"},
+                  .role = "default",
+                  .rules = rules})
+        .join()
+        .send();
+    EXPECT_EQ(one.expect<Welcome>().rules.segment, 2);
+    return one;
+  };
+  Agent a = joining("a");
+  const std::string seen = *client->get(wire::state_key("r"));
+  EXPECT_TRUE(decoded(seen).closed);
+  EXPECT_TRUE(decoded(seen).participants.empty());
+  const State mine = with_stranger({}, rules);
+  EXPECT_TRUE(client->compare_set(wire::state_key("r"), seen, encoded(mine)));
+  EXPECT_EQ(*client->get(wire::state_key("r")), seen);
+  Agent b = joining("b");
+  EXPECT_EQ(a.expect<Sealed>().world_size, 2);
+  EXPECT_TRUE(b.expect<Sealed>().by_session);
+}
+
 TEST_F(CoordinatorHostTest, NobodyIsToldOfPhasesWhoHasNotLooked) {
   auto [a, b] = sealed_pair();
   EXPECT_EQ(store()->num_keys(), 0);

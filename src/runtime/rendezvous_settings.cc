@@ -128,6 +128,26 @@ Result<Settings> settings_of(const RendezvousParameters& parameters) {
   return settings;
 }
 
+Result<void> check_segment(const RendezvousParameters& parameters, std::int64_t segment) {
+  if (segment == 0) return {};
+  const std::string given = "--segment is " + std::to_string(segment);
+  if (segment < 0) return fail(ErrorKind::InvalidArgument, given + "; it must be 1 or more");
+  if (parameters.backend == "static")
+    return fail(ErrorKind::InvalidArgument,
+                given +
+                    ", but with the static backend all nodes are in from the beginning. Pass "
+                    "--rdzv-backend c10d");
+  if (parameters.topology_key.empty())
+    return fail(ErrorKind::InvalidArgument,
+                given + ", but this node does not say which group it is in. Pass --topology-key");
+  if (parameters.min_nodes % segment != 0 || parameters.max_nodes % segment != 0)
+    return fail(ErrorKind::InvalidArgument, given +
+                                                ", and --nnodes must be multiples of it; it is " +
+                                                std::to_string(parameters.min_nodes) + ":" +
+                                                std::to_string(parameters.max_nodes));
+  return {};
+}
+
 Result<StoreType> store_type_of(const RendezvousParameters& parameters) {
   const std::string type = parameters.text("store_type").value_or("tcp");
   if (lower(type) == "tcp") return StoreType::Tcp;

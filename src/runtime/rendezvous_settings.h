@@ -14,6 +14,9 @@ namespace regroup::runtime {
 // Checked: bad values are InvalidArgument, with their key.
 Result<core::rendezvous::Settings> settings_of(const RendezvousParameters& parameters);
 
+// What --segment asks for can be had: groups have a key, and the numbers of nodes are whole ones.
+Result<void> check_segment(const RendezvousParameters& parameters, std::int64_t segment);
+
 // Where nodes meet if the endpoint names no port.
 inline constexpr std::uint16_t kRendezvousPort = 29400;
 

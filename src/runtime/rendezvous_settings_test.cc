@@ -50,6 +50,35 @@ TEST(Rendezvous, BadParametersAreRefusedWithAReason) {
               HasSubstr("must be 0 to 1"));
 }
 
+TEST(Rendezvous, WholeGroupsNeedAKeyAndWholeNumbers) {
+  RendezvousParameters parameters = between(2, 6);
+  parameters.topology_key = "rack-1";
+  const auto why = [&](std::int64_t segment) {
+    const auto good = runtime::check_segment(parameters, segment);
+    return good ? "good" : good.error().message;
+  };
+  EXPECT_EQ(why(0), "good");
+  EXPECT_EQ(why(2), "good");
+  EXPECT_THAT(why(-2), HasSubstr("must be 1 or more"));
+  EXPECT_EQ(why(4), "--segment is 4, and --nnodes must be multiples of it; it is 2:6");
+  parameters.topology_key = "";
+  EXPECT_EQ(why(0), "good");
+  EXPECT_THAT(why(2), HasSubstr("Pass --topology-key"));
+  parameters.backend = "static";
+  EXPECT_THAT(why(2), HasSubstr("Pass --rdzv-backend c10d"));
+
+  // Whoever makes a rendezvous is told, too; also that a shared file has no coordinator.
+  parameters = between(2, 6);
+  parameters.endpoint = "127.0.0.1:0";
+  parameters.agent.emplace().rules.segment = 2;
+  EXPECT_THAT(make_rendezvous(parameters).error().message, HasSubstr("Pass --topology-key"));
+  parameters.topology_key = "rack-1";
+  parameters.endpoint = "never-made";
+  parameters.config["store_type"] = "file";
+  EXPECT_THAT(make_rendezvous(parameters).error().message,
+              HasSubstr("--segment needs a coordinator, and there is none at 'never-made'"));
+}
+
 TEST(Rendezvous, ConfigurationText) {
   using Config = std::map<std::string, std::string>;
   EXPECT_EQ(parse_rendezvous_config(""), Config{});

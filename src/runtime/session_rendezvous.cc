@@ -41,7 +41,8 @@ Hello hello_of(const SessionRendezvousOptions& options) {
           .node = make_node_id(options.address),
           .claim = {.name = name_of_this_node(parameters, options.address),
                     .wish = parameters.node_rank,
-                    .held = {}},
+                    .held = {},
+                    .group = parameters.topology_key},
           .role = parameters.agent->role,
           .workers = parameters.agent->workers,
           .rules = {.min_nodes = settings.min_nodes,
@@ -56,7 +57,8 @@ Hello hello_of(const SessionRendezvousOptions& options) {
                     .crash_loop_time = rules.crash_loop_time,
                     .no_restart_codes = rules.no_restart_codes,
                     .node_strikes = rules.node_strikes,
-                    .max_changes = rules.max_membership_changes}};
+                    .max_changes = rules.max_membership_changes,
+                    .segment = rules.segment}};
 }
 
 // What this node was started with and what counts, where they are not the same.
@@ -76,6 +78,7 @@ std::string differences(const Rules& ours, const Rules& theirs) {
   compare("--no-restart-codes", ours.no_restart_codes, theirs.no_restart_codes);
   compare("--node-strikes", ours.node_strikes, theirs.node_strikes);
   compare("--max-membership-changes", ours.max_changes, theirs.max_changes);
+  compare("--segment", ours.segment, theirs.segment);
   compare("--heartbeat-limit", ours.heartbeat_limit, theirs.heartbeat_limit);
   compare("--reconnect-grace", ours.pardon, theirs.pardon);
   return text;

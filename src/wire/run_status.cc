@@ -15,28 +15,11 @@ namespace {
 namespace json = boost::json;
 using core::coordinator::NodeStatus;
 using core::coordinator::RunStatus;
+using core::coordinator::word_of;
 using Place = NodeStatus::Place;
 
 constexpr Place kPlaces[] = {Place::Idle,   Place::Member,  Place::Done,
                              Place::Joined, Place::Waiting, Place::Spare};
-
-std::string_view word_of(Place place) {
-  switch (place) {
-    case Place::Idle:
-      return "idle";
-    case Place::Member:
-      return "member";
-    case Place::Done:
-      return "done";
-    case Place::Joined:
-      return "joined";
-    case Place::Waiting:
-      return "waiting";
-    case Place::Spare:
-      return "spare";
-  }
-  return "";
-}
 
 // ---- Writing ----
 
@@ -57,6 +40,7 @@ std::string json_of(const NodeStatus& node) {
       .add("connected", node.connected)
       .add("has_session", node.has_session)
       .raw("silent_for", in_seconds(node.silent_for))
+      .add("group", node.group)
       .text();
 }
 
@@ -81,6 +65,7 @@ std::string json_of(const RunStatus& run) {
       .add("succeeded", run.succeeded)
       .add("min_nodes", run.rules.min_nodes)
       .add("max_nodes", run.rules.max_nodes)
+      .add("segment", run.rules.segment)
       .add("restarts", run.restarts)
       .add("max_restarts", run.rules.max_restarts)
       .raw("heartbeat_limit", in_seconds(run.rules.heartbeat_limit))
@@ -154,6 +139,7 @@ NodeStatus node_of(const json::object& object) {
   read(object, "connected", node.connected);
   read(object, "has_session", node.has_session);
   read(object, "silent_for", node.silent_for);
+  read(object, "group", node.group);
   return node;
 }
 
@@ -174,6 +160,7 @@ RunStatus run_of(const json::object& object) {
   read(object, "succeeded", run.succeeded);
   read(object, "min_nodes", run.rules.min_nodes);
   read(object, "max_nodes", run.rules.max_nodes);
+  read(object, "segment", run.rules.segment);
   read(object, "restarts", run.restarts);
   read(object, "max_restarts", run.rules.max_restarts);
   read(object, "heartbeat_limit", run.rules.heartbeat_limit);

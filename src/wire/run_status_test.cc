@@ -18,17 +18,20 @@ PortStatus some_status() {
                                  .bytes_out = 0xffff'ffff'ffff'ffff,
                                  .refused = 8},
                     .runs = {}};
-  RunStatus run{
-      .run_id = "job \"1\"\n\xe2\x82\xac",
-      .round = 7,
-      .sealed = true,
-      .closed = true,
-      .succeeded = true,
-      .rules = {.min_nodes = 2, .max_nodes = 5, .heartbeat_limit = 1500ms, .max_restarts = 3},
-      .restarts = 1,
-      .awaited = "round 7: missing: n2",
-      .last_verdict = "rank 3 failed\nTraceback",
-      .nodes = {}};
+  RunStatus run{.run_id = "job \"1\"\n\xe2\x82\xac",
+                .round = 7,
+                .sealed = true,
+                .closed = true,
+                .succeeded = true,
+                .rules = {.min_nodes = 2,
+                          .max_nodes = 5,
+                          .heartbeat_limit = 1500ms,
+                          .max_restarts = 3,
+                          .segment = 6},
+                .restarts = 1,
+                .awaited = "round 7: missing: n2",
+                .last_verdict = "rank 3 failed\nTraceback",
+                .nodes = {}};
   std::int64_t rank = 0;
   for (const Place place :
        {Place::Member, Place::Done, Place::Joined, Place::Waiting, Place::Spare, Place::Idle})
@@ -39,7 +42,8 @@ PortStatus some_status() {
                          .workers = ++rank,
                          .connected = rank != 2,
                          .has_session = rank != 3,
-                         .silent_for = 250ms * rank});
+                         .silent_for = 250ms * rank,
+                         .group = rank == 1 ? "rack 1" : ""});
   status.runs.push_back(run);
   status.runs.push_back(
       {.run_id = "blank", .rules = {}, .awaited = {}, .last_verdict = {}, .nodes = {}});
@@ -68,6 +72,7 @@ void expect_same(const RunStatus& a, const RunStatus& b) {
     EXPECT_EQ(one.connected, other.connected);
     EXPECT_EQ(one.has_session, other.has_session);
     EXPECT_EQ(one.silent_for, other.silent_for);
+    EXPECT_EQ(one.group, other.group);
   }
 }
 

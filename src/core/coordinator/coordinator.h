@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -66,9 +67,10 @@ struct NodeStatus {
   std::int64_t workers = 0;
   bool connected = true;    // False: its connection is lost, and it may come back.
   bool has_session = true;  // False: it is torchrun's.
-  std::string group = {};
   Duration silent_for{};
+  std::string group = {};
 };
+std::string_view word_of(NodeStatus::Place place);
 struct RunStatus {
   std::string run_id;
   std::int64_t round = 0;
@@ -106,6 +108,7 @@ class Coordinator {
   void on_swapped(rendezvous::State state, Now now, Effects& effects);
 
   const rendezvous::State& state() const { return state_; }
+  // status.cc
   RunStatus status(Now now) const;
   bool has_sessions() const { return !sessions_.empty(); }
   bool is_over() const { return state_.closed; }

@@ -132,10 +132,12 @@ Progress Coordinator::progress_of(const Node& node, Instant now) const {
   if (!is_spare || odd == 0 || members + rules_.segment > rules_.max_nodes) return progress;
   const std::string of_group = std::to_string(odd) + " of " + std::to_string(rules_.segment) +
                                " nodes of group " + node.claim.group + " here";
-  progress.text = "round " + std::to_string(state_.round) +
-                  (state_.complete ? " runs with " : " has ") + std::to_string(members) +
-                  (members == 1 ? " node" : " nodes") +
-                  "; this node waits for its group: " + of_group;
+  const NodeId nobody;
+  progress.text = state_.complete
+                      ? "round " + std::to_string(state_.round) + " runs with " +
+                            std::to_string(members) + (members == 1 ? " node" : " nodes")
+                      : describe_progress(waiting(nobody, now));
+  progress.text += "; this node waits for its group: " + of_group;
   progress.brief = "waiting for the group: " + of_group;
   // While a round runs it is a spare as any other; before, the time to join is what it waits.
   progress.spare = state_.complete;

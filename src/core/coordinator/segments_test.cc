@@ -51,12 +51,14 @@ TEST(Segments, OnlyWholeGroupsAreSealed) {
   GroupedRun run(pairs(4, 4));
   run.arrive({"a1", "b1", "c1", "a2"});
   EXPECT_FALSE(run.is_in("a1"));
-  EXPECT_EQ(run.waits("c1"),
-            "round 0 has 2 nodes; this node waits for its group: 1 of 2 nodes of group c here");
+  EXPECT_EQ(
+      run.waits("c1"),
+      "round 0: 2 of 4 nodes joined; this node waits for its group: 1 of 2 nodes of group c here");
   EXPECT_FALSE(run.last<Progress>("c1")->spare);
   EXPECT_EQ(run.waits("a1"), "round 0: 2 of 4 nodes joined");
   EXPECT_THAT(run.machine.status(run.now).awaited,
               HasSubstr("; not whole: b (1 of 2), c (1 of 2)"));
+  EXPECT_EQ(run.machine.status(run.now).nodes.back().place, NodeStatus::Place::Waiting);
   run.arrive({"b2"});
   EXPECT_EQ(run.ranks({"a1", "a2", "b1", "b2", "c1"}), "a1 a2 b1 b2");
   EXPECT_FALSE(run.is_in("c1"));
