@@ -93,7 +93,7 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
     node.role = std::move(hello.role);
     node.workers = hello.workers;
     node.max_restarts = hello.rules.max_restarts;
-    if (has_segments()) groups_[node.claim.group].insert(node.id);
+    if (has_segments()) groups_[node.claim.group].nodes.insert(node.id);
   }
   node.session = session;
   node.heard = now.instant;
@@ -165,8 +165,9 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
   settle(node, Operation::Exit, now);
   if (was_member && announced_ == state_.round)
     stop_round({.why = Stop::Why::Members, .text = node.claim.name + " joins again"}, now, effects);
-  if (has_segments())
-    changed_groups_.insert(node.claim.group);
+  const bool is_stopping = state_.complete && !is_running();
+  if (has_segments() && !is_stopping)
+    joins_group(node);
   else if (phase(state_) == before)
     settle(node, Operation::Join, now);
   follow(before, now, effects);
@@ -316,10 +317,12 @@ void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, 
       add(effects, CloseSession{*found->second.session, why});
     }
     if (has_segments()) {
-      const std::string& group = found->second.claim.group;
-      changed_groups_.insert(group);
-      groups_[group].erase(id);
-      if (groups_[group].empty()) groups_.erase(group);
+      const auto group = groups_.find(found->second.claim.group);
+      changed_groups_.insert(group->first);
+      group->second.has_lost = true;
+      group->second.loose.erase(id);
+      group->second.nodes.erase(id);
+      if (group->second.nodes.empty()) groups_.erase(group);
     }
     nodes_.erase(found);
   }

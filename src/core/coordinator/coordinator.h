@@ -135,6 +135,14 @@ class Coordinator {
     std::int64_t restarts = 0;  // Of its own, where each node counts.
   };
 
+  // Nodes near each other.
+  struct Group {
+    std::set<rendezvous::NodeId> nodes = {};
+    std::set<rendezvous::NodeId> loose = {};     // Want to be in and are not; and some who do not.
+    std::vector<rendezvous::NodeId> fresh = {};  // Of them, who has come since it was placed.
+    bool has_lost = false;                       // One of its nodes, since it was placed last.
+  };
+
   // coordinator.cc: what nodes say.
   Node* node_of(SessionId session);
   void on_join(Node& node, const Join& join, Now now, Effects& effects);
@@ -173,7 +181,12 @@ class Coordinator {
   // Of the groups that have changed since: who makes whole ones is let in, or waits for the next
   // round; the others are spares until then.
   void place_groups(Now now);
-  bool drop_the_odd(const std::string& group, Now now);
+  void joins_group(const Node& node);
+  bool drop_the_odd(Group& group, Now now);
+  std::vector<const Node*> take_loose(Group& group) const;
+  bool is_loose(const Node& node) const {
+    return node.doing == Doing::Joining && !state_.participants.contains(node.id);
+  }
   void make_spare(const Node& node, Now now);
   std::int64_t here(const std::string& group) const;  // Nodes of it that are in, or want to be.
   std::string broken_groups() const;
@@ -215,8 +228,8 @@ class Coordinator {
   rendezvous::Liveness liveness_;  // Of nodes without a session.
   std::map<rendezvous::NodeId, Node> nodes_;
   std::map<SessionId, rendezvous::NodeId> sessions_;
-  std::map<std::string, std::set<rendezvous::NodeId>> groups_;  // Of nodes_.
-  std::set<std::string> changed_groups_;                        // To be placed.
+  std::map<std::string, Group> groups_;
+  std::set<std::string> changed_groups_;  // To be placed.
 
   // The last round that was sealed.
   std::optional<std::int64_t> announced_;

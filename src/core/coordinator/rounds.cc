@@ -63,7 +63,8 @@ Coordinator::Preference Coordinator::preference(const Node& node,
 void Coordinator::settle_all_joining(Now now) {
   if (hold_until_) return;
   if (has_segments()) {
-    for (const auto& [group, nodes] : groups_) changed_groups_.insert(group);
+    for (const auto& [id, node] : nodes_)
+      if (is_loose(node)) joins_group(node);
     return place_groups(now);
   }
   struct Place {

@@ -13,52 +13,61 @@ namespace regroup::core::coordinator {
 
 using namespace rendezvous;
 
+void Coordinator::joins_group(const Node& node) {
+  Group& group = groups_.at(node.claim.group);
+  group.loose.insert(node.id);
+  group.fresh.push_back(node.id);
+  changed_groups_.insert(node.claim.group);
+}
+
 void Coordinator::place_groups(Now now) {
-  if (!has_segments() || hold_until_ || state_.closed) return;
-  std::set<std::string> groups = std::exchange(changed_groups_, {});
-  if (groups.empty()) return;
-  if (state_.complete && !is_running()) {
-    // Its members come one by one; when all are out, the next round is open for all.
-    for (const std::string& group : groups)
-      if (const auto found = groups_.find(group); found != groups_.end())
-        for (const NodeId& id : found->second)
-          if (const Node& node = nodes_.at(id); node.doing == Doing::Joining)
-            settle(node, Operation::Join, now);
-    return;
+  if (!has_segments() || hold_until_ || state_.closed || changed_groups_.empty()) return;
+  // A round that is being stopped is left by its members one by one. Then the next is open, and all
+  // are placed.
+  if (state_.complete && !is_running()) return;
+  std::vector<Group*> groups;
+  bool any_dropped = false;
+  for (const std::string& name : std::exchange(changed_groups_, {})) {
+    const auto found = groups_.find(name);
+    if (found == groups_.end()) continue;
+    any_dropped |= std::exchange(found->second.has_lost, false) && drop_the_odd(found->second, now);
+    groups.push_back(&found->second);
   }
-  if (!state_.complete) {
-    bool any_dropped = false;
-    for (const std::string& group : groups) any_dropped |= drop_the_odd(group, now);
-    // Others may have their places.
-    if (any_dropped)
-      for (const auto& [group, nodes] : groups_) groups.insert(group);
+  if (any_dropped) {  // Others may have their places.
+    groups.clear();
+    for (auto& [name, group] : groups_) groups.push_back(&group);
   }
 
   // Nodes of one group, as many as a segment has, and the preference of the last of them.
   using Segment = std::pair<Preference, std::vector<const Node*>>;
   std::vector<Segment> segments;
   std::vector<const Node*> odd;
-  const std::set<std::string> last_names(names_.begin(), names_.end());
+  std::set<std::string> last_names;
   const auto size = static_cast<std::size_t>(rules_.segment);
-  for (const std::string& group : groups) {
-    const auto found = groups_.find(group);
-    if (found == groups_.end()) continue;
-    std::vector<std::pair<Preference, const Node*>> loose;
-    for (const NodeId& id : found->second)
-      if (const Node& node = nodes_.at(id);
-          node.doing == Doing::Joining && !state_.participants.contains(id))
-        loose.emplace_back(preference(node, last_names), &node);
-    std::sort(loose.begin(), loose.end());
-    std::size_t next = 0;
-    for (; loose.size() - next >= size; next += size) {
-      Segment& segment = segments.emplace_back(loose[next + size - 1].first, 0);
-      for (std::size_t i = next; i < next + size; ++i) segment.second.push_back(loose[i].second);
+  std::int64_t room = rules_.max_nodes - static_cast<std::int64_t>(state_.participants.size());
+  for (Group* group : groups) {
+    const auto fresh = std::exchange(group->fresh, {});
+    if (room < rules_.segment || group->loose.size() < size) {
+      for (const NodeId& id : fresh)
+        if (const auto found = nodes_.find(id); found != nodes_.end() && is_loose(found->second))
+          odd.push_back(&found->second);
+      continue;
     }
-    for (; next < loose.size(); ++next) odd.push_back(loose[next].second);
+    const std::vector<const Node*> loose = take_loose(*group);
+    if (last_names.empty()) last_names.insert(names_.begin(), names_.end());
+    std::vector<std::pair<Preference, const Node*>> order;
+    for (const Node* node : loose) order.emplace_back(preference(*node, last_names), node);
+    std::sort(order.begin(), order.end());
+    std::size_t next = 0;
+    for (; order.size() - next >= size; next += size) {
+      Segment& segment = segments.emplace_back(order[next + size - 1].first, 0);
+      for (std::size_t i = next; i < next + size; ++i) segment.second.push_back(order[i].second);
+    }
+    for (; next < order.size(); ++next) odd.push_back(order[next].second);
   }
   std::sort(segments.begin(), segments.end());
-  // In a round that runs they wait for the next, which is held if there is room for them.
-  std::int64_t room = rules_.max_nodes - static_cast<std::int64_t>(state_.participants.size());
+
+  // Where a round runs, those who fit wait for the next, and are a reason for it.
   for (const auto& [last, nodes] : segments) {
     const bool fits = room >= rules_.segment;
     if (fits) room -= rules_.segment;
@@ -71,18 +80,28 @@ void Coordinator::place_groups(Now now) {
   for (const Node* node : odd) make_spare(*node, now);
 }
 
+std::vector<const Coordinator::Node*> Coordinator::take_loose(Group& group) const {
+  std::vector<const Node*> loose;
+  std::erase_if(group.loose, [&](const NodeId& id) {
+    const Node& node = nodes_.at(id);
+    if (is_loose(node)) loose.push_back(&node);
+    return !is_loose(node);
+  });
+  return loose;
+}
+
 // Takes out of an open round whoever is in it without a whole group; the last to have come first.
-bool Coordinator::drop_the_odd(const std::string& group, Now now) {
-  const auto found = groups_.find(group);
-  if (found == groups_.end()) return false;
+bool Coordinator::drop_the_odd(Group& group, Now now) {
+  if (state_.complete) return false;
   std::vector<std::pair<std::int64_t, const Node*>> in;
-  for (const NodeId& id : found->second)
+  for (const NodeId& id : group.nodes)
     if (state_.participants.contains(id)) in.emplace_back(nodes_.at(id).arrived, &nodes_.at(id));
   std::size_t too_many = in.size() % static_cast<std::size_t>(rules_.segment);
   const bool any = too_many > 0;
   std::sort(in.begin(), in.end());
   for (; too_many > 0; --too_many) {
     make_spare(*in.back().second, now);
+    joins_group(*in.back().second);
     in.pop_back();
   }
   return any;
@@ -99,7 +118,8 @@ void Coordinator::make_spare(const Node& node, Now now) {
 std::int64_t Coordinator::here(const std::string& group) const {
   const auto found = groups_.find(group);
   if (found == groups_.end()) return 0;
-  return std::count_if(found->second.begin(), found->second.end(), [this](const NodeId& id) {
+  const auto& nodes = found->second.nodes;
+  return std::count_if(nodes.begin(), nodes.end(), [this](const NodeId& id) {
     return state_.participants.contains(id) || nodes_.at(id).doing == Doing::Joining;
   });
 }
@@ -108,7 +128,7 @@ std::string Coordinator::broken_groups() const {
   constexpr int kMostNamed = 8;
   int named = 0;
   std::string text;
-  for (const auto& [group, nodes] : groups_) {
+  for (const auto& [group, unused] : groups_) {
     const std::int64_t odd = here(group) % rules_.segment;
     if (odd == 0) continue;
     if (++named > kMostNamed) return text + ", ...";
