@@ -166,6 +166,7 @@ TEST(Segments, WhoJoinsAgainByItselfStopsTheRound) {
 
 // Nodes come, go, fail and join again at random; whatever is sealed is whole.
 TEST(Segments, WhateverIsSealedIsWhole) {
+  std::int64_t rounds = 0;
   for (unsigned seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 dice(seed);
@@ -176,7 +177,6 @@ TEST(Segments, WhateverIsSealedIsWhole) {
     rules.max_nodes = rules.min_nodes + rules.segment * roll(3);
     GroupedRun run(rules);
     std::set<std::string> alive;
-    std::int64_t rounds = 0;
     std::int64_t last_round = -1;
     int arrivals = 0;
     for (int step = 0; step < 200; ++step) {
@@ -220,7 +220,6 @@ TEST(Segments, WhateverIsSealedIsWhole) {
       ASSERT_GE(static_cast<std::int64_t>(state.participants.size()), rules.min_nodes);
       ASSERT_LE(static_cast<std::int64_t>(state.participants.size()), rules.max_nodes);
     }
-    EXPECT_GT(rounds, 0);
     // In the end whoever makes a whole group is in, as far as there is room.
     std::map<char, std::int64_t> count;
     for (const std::string& name : alive) ++count[name.front()];
@@ -236,6 +235,7 @@ TEST(Segments, WhateverIsSealedIsWhole) {
     for (const std::string& name : alive) in += run.is_in(name) && !run.last<Stop>(name) ? 1 : 0;
     EXPECT_EQ(in, expected >= rules.min_nodes ? expected : 0);
   }
+  EXPECT_GT(rounds, 300);
 }
 
 }  // namespace
