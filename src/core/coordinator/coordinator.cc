@@ -435,7 +435,15 @@ const State& Coordinator::state_for_others(Now now) {
 }
 
 void Coordinator::on_swapped(State state, Now now, Effects& effects) {
-  if (state_.closed || has_segments()) return;
+  if (has_segments()) return;
+  if (state_.closed) {
+    // Workers may run on, and then it matters who lives.
+    for (auto& [id, stamp] : state_.last_heartbeats)
+      if (const auto found = state.last_heartbeats.find(id);
+          found != state.last_heartbeats.end() && !has_session(id))
+        stamp = found->second;
+    return;
+  }
   const std::string before = phase(state_);
   const std::size_t members = state_.participants.size();
   const bool was_running = is_running();

@@ -1,0 +1,52 @@
+// What nodes without a session do to a run that has a coordinator. Found by simulated runs.
+#include <gtest/gtest.h>
+
+#include "core/coordinator/coordinator_testing.h"
+
+namespace regroup::core::coordinator {
+namespace {
+
+using rendezvous::Action;
+using rendezvous::NodeId;
+using rendezvous::State;
+
+// A node without a session, as torchrun's: it makes no claim.
+struct Other {
+  ScriptedRun& run;
+  NodeId id = {.address = "t", .pid = 1, .local_id = 0};
+
+  void does(Action action) {
+    const rendezvous::Settings settings{
+        .run_id = "r", .min_nodes = run.rules.min_nodes, .max_nodes = run.rules.max_nodes};
+    State state = apply(run.machine.state_for_others(run.now), action,
+                        {.node = id, .claim = {}, .utc = run.now.utc}, settings);
+    state.claims.erase(id);
+    run.swap(std::move(state));
+  }
+  void lives_on(Duration time, const std::vector<std::string>& alive) {
+    for (Duration left = time; left > Duration{}; left = left - 5s) {
+      run.after(5s, alive);
+      does(Action::KeepAlive);
+    }
+  }
+};
+
+// Its heartbeats were not taken in any more, and after the silence limit the run failed for it.
+TEST(NodeWithoutASession, IsHeardInAClosedRunWhoseWorkersRunOn) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
+  run.hello("a");
+  run.join("a");
+  Other other{run};
+  other.does(Action::AddToParticipants);
+  ASSERT_TRUE(run.last<Sealed>("a"));
+  other.does(Action::MarkClosed);
+  ASSERT_EQ(run.last<Stop>("a")->why, Stop::Why::Closed);
+  other.lives_on(60s, {"a"});
+  EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::Closed);
+
+  run.after(20s, {"a"});  // Now it is silent.
+  EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::RunFailed);
+}
+
+}  // namespace
+}  // namespace regroup::core::coordinator
