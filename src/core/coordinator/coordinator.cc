@@ -444,11 +444,14 @@ void Coordinator::on_swapped(State state, Now now, Effects& effects) {
         stamp = found->second;
     return;
   }
+  if (!sweep_at_) sweep_at_ = now.instant + kSweep;
+  // Most of what comes is a heartbeat, from which nothing follows.
+  state_.last_heartbeats = state.last_heartbeats;
+  if (state_ == state) return;
   const std::string before = phase(state_);
   const std::size_t members = state_.participants.size();
   const bool was_running = is_running();
   state_ = std::move(state);
-  if (!sweep_at_) sweep_at_ = now.instant + kSweep;
   if (state_.closed) {
     state_.closed = false;  // end_run() closes it.
     return end_run({.why = Stop::Why::Closed, .text = "the run was closed"}, now, effects);

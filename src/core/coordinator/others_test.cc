@@ -48,5 +48,21 @@ TEST(NodeWithoutASession, IsHeardInAClosedRunWhoseWorkersRunOn) {
   EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::RunFailed);
 }
 
+// What a spare waits for was told again at every heartbeat of such a node.
+TEST(NodeWithoutASession, TellsNobodyAnythingByItsHeartbeats) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
+  run.hello("a");
+  run.join("a");
+  Other other{run};
+  other.does(Action::AddToParticipants);
+  run.start({"spare"});
+  run.after(5s, {"a", "spare"});
+  const std::size_t told = run.all<Progress>("spare").size();
+  EXPECT_GT(told, 0u);
+  other.lives_on(60s, {"a", "spare"});
+  EXPECT_EQ(run.all<Progress>("spare").size(), told);
+  EXPECT_FALSE(run.last<Stop>("a"));  // It was heard.
+}
+
 }  // namespace
 }  // namespace regroup::core::coordinator
