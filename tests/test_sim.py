@@ -18,7 +18,8 @@ class Replaying(unittest.TestCase):
     def test_two_runs_of_one_seed_leave_the_same_trace(self):
         for arguments in (["--seed=7301"], ["--seed=5", "--nodes=6", "--faults=heavy"],
                           ["--seed=9", "--nodes=4", "--torchrun-nodes=2"],
-                          ["--seed=9", "--coordinator"], ["--seed=9", "--coordinator", "--nodes=7", "--faults=heavy"]):
+                          ["--seed=9", "--coordinator"], ["--seed=9", "--coordinator", "--nodes=7", "--faults=heavy"],
+                          ["--seed=9", "--coordinator", "--nodes=5", "--torchrun-nodes=2"]):
             with self.subTest(arguments):
                 first, second = sim(*arguments, "--trace"), sim(*arguments, "--trace")
                 self.assertEqual(first.returncode, 0, first.stdout[-2000:])
@@ -76,6 +77,10 @@ class Hunting(unittest.TestCase):
         self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
         self.assertTrue(run.stdout.startswith("seeds 1..60: all good\n60 runs, "), run.stdout)
 
+        run = sim("--coordinator", "--seeds=1..30", "--torchrun-nodes=2")
+        self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
+        self.assertGreater(int(re.search(r"(\d+) swaps won", run.stdout)[1]), 100)
+
         run = sim("--coordinator", "--seeds=1..100", "--broken=keeps-workers")
         self.assertEqual((run.returncode, run.stderr), (1, ""), run.stdout)
         what, replay = run.stdout.split("\n")[:2]
@@ -101,7 +106,7 @@ class WrongStarts(unittest.TestCase):
         self.assert_refused(sim("--seed=1", "--nodes=0"), "--nodes=0", "64")
         self.assert_refused(sim("--seed=1", "--steps=0"), "--steps=0")
         self.assert_refused(sim("--seed=1", "--nodes=2", "--torchrun-nodes=3"), "--torchrun-nodes=3")
-        self.assert_refused(sim("--seed=1", "--coordinator", "--torchrun-nodes=1"), "--torchrun-nodes")
+        self.assert_refused(sim("--seed=1", "--coordinator", "--nodes=3", "--torchrun-nodes=3"), "--torchrun-nodes=3", "session")
 
     def test_one_seed_or_many_must_be_given(self):
         self.assert_refused(sim(), "--seed", "--seeds")

@@ -20,6 +20,13 @@ std::string round_name(std::int64_t round) { return "round " + std::to_string(ro
 // A clock that runs fast shows a length of time when only so much of it has passed.
 Duration at_least(Duration length) { return length - length / 1'000'000 * (kMostDriftPpm + 1); }
 
+// A round that was before the coordinator's time comes back member by member, and no node without a
+// session is in it. A round that was just sealed has all its members.
+bool is_restored(const State& state) {
+  return state.seal && state.seal->round == state.round &&
+         state.seal->world_size != static_cast<std::int64_t>(state.participants.size());
+}
+
 bool on_a_list(const State& state, const NodeId& node) {
   return state.participants.contains(node) || state.wait_list.contains(node) ||
          state.redundancy_list.contains(node);
@@ -38,15 +45,62 @@ void Invariants::on_change(Instant now, const NodeId& writer, const State& befor
     check_open(after);
   } else if (as_sealed != sealed_.end()) {
     check_sealed(after, as_sealed->second);
-  } else {
-    check_seal(now, before, after);
+  } else if (!is_restored(after)) {
+    check_seal(after);
+    check_last_call(now, before, after);
     check_kept_ranks(after);
     sealed_.emplace(after.round, after.participants);
+    check_two_rounds(after);
   }
   if (after.deadline != before.deadline) last_call_since_ = now;
   check_lists(after);
   check_drops(now, writer, before, after);
   if (before.closed && !after.closed) violated("a closed run was opened again");
+}
+
+void Invariants::on_coordinated(Instant now, const State& before, const State& after,
+                                const std::function<bool(const NodeId&)>& is_other) {
+  const auto as_sealed = sealed_.find(after.round);
+  if (!after.complete) {
+    check_open(after);
+  } else if (as_sealed != sealed_.end()) {
+    check_sealed(after, as_sealed->second);
+  } else if (!is_restored(after)) {
+    // Its last member may have come back; a seal comes without a last call if all of the round
+    // before are there.
+    const bool is_seal = !before.complete || before.round != after.round;
+    if (is_seal) check_seal(after);
+    if (is_seal) check_kept_ranks(after);
+    sealed_.emplace(after.round, after.participants);
+    check_two_rounds(after);
+  }
+  if (after.deadline != before.deadline) last_call_since_ = now;
+  check_lists(after);
+  for (const auto& [node, stamp] : before.last_heartbeats) {
+    const auto found = after.last_heartbeats.find(node);
+    if (found == after.last_heartbeats.end()) {
+      if (is_other(node)) check_silence("the coordinator dropped ", node, now);
+    } else if (found->second != stamp && is_other(node)) {
+      violated("the coordinator wrote a heartbeat of " + short_name(node));
+    }
+  }
+  if (before.closed && !after.closed) violated("a closed run was opened again");
+}
+
+void Invariants::forget_rounds() {
+  sealed_.clear();
+  heard_.clear();
+  holders_.clear();
+  std::fill(latest_.begin(), latest_.end(), -1);
+}
+
+// Who was dropped from a round may not know yet. Whoever is on a list has left his old round.
+void Invariants::check_two_rounds(const State& state) {
+  for (const auto& belief : beliefs_)
+    if (belief && belief->round != state.round && sealed_.contains(belief->round) &&
+        on_a_list(state, belief->node))
+      violated(round_name(state.round) + " begins while " + short_name(belief->node) +
+               " is still in " + round_name(belief->round));
 }
 
 void Invariants::check_rounds(const State& before, const State& after) {
@@ -85,7 +139,7 @@ void Invariants::check_sealed(const State& state, const Ranks& as_sealed) {
   }
 }
 
-void Invariants::check_seal(Instant now, const State& before, const State& after) {
+void Invariants::check_seal(const State& after) {
   const std::string round = round_name(after.round);
   const auto world = static_cast<std::int64_t>(after.participants.size());
   std::set<std::int64_t> ranks;
@@ -98,16 +152,18 @@ void Invariants::check_seal(Instant now, const State& before, const State& after
     return violated(round + " was sealed with " + std::to_string(world) + " nodes, outside " +
                     std::to_string(settings_.min_nodes) + ".." +
                     std::to_string(settings_.max_nodes));
-  if (world == settings_.max_nodes) {
-    if (!after.wait_list.empty() && !relaxed_.waits)
-      violated(round + " was sealed full, and " + short_name(*after.wait_list.begin()) +
-               " still waits: its members would meet again for a node that has no place");
-  } else if (!relaxed_.clocks) {
-    const Duration lasted = now - last_call_since_;
-    if (!before.deadline || lasted < at_least(settings_.last_call_timeout))
-      violated(round + " was sealed " + seconds(lasted) + " after the last call began; it lasts " +
-               seconds(settings_.last_call_timeout));
-  }
+  if (world == settings_.max_nodes && !after.wait_list.empty() && !relaxed_.waits)
+    violated(round + " was sealed full, and " + short_name(*after.wait_list.begin()) +
+             " still waits: its members would meet again for a node that has no place");
+}
+
+void Invariants::check_last_call(Instant now, const State& before, const State& after) {
+  const auto world = static_cast<std::int64_t>(after.participants.size());
+  if (world == settings_.max_nodes || relaxed_.clocks) return;
+  const Duration lasted = now - last_call_since_;
+  if (!before.deadline || lasted < at_least(settings_.last_call_timeout))
+    violated(round_name(after.round) + " was sealed " + seconds(lasted) +
+             " after the last call began; it lasts " + seconds(settings_.last_call_timeout));
 }
 
 // In a round as large as the last one, who was in that one keeps his rank, unless wishes interfere.
@@ -119,6 +175,13 @@ void Invariants::check_kept_ranks(const State& state) {
     if (claim->second.held) last = std::max(last, claim->second.held->round);
   }
   const auto world = static_cast<std::int64_t>(state.participants.size());
+  // After a store that was lost rounds are counted from 0 again, and two may have held one rank.
+  std::set<std::int64_t> ranks;
+  for (const auto& [node, rank] : state.participants)
+    if (const auto& held = state.claims.at(node).held; held && held->round == last &&
+                                                       held->world_size == world &&
+                                                       !ranks.insert(held->rank).second)
+      return;
   for (const auto& [node, rank] : state.participants) {
     const auto& held = state.claims.at(node).held;
     if (held && held->round == last && held->world_size == world && held->rank != rank)
@@ -129,6 +192,7 @@ void Invariants::check_kept_ranks(const State& state) {
 }
 
 void Invariants::check_lists(const State& state) {
+  if (state.closed) return;  // The coordinator misses nobody twice there.
   std::size_t listed = 0;
   for (const auto& [node, stamp] : state.last_heartbeats) {
     const int lists = static_cast<int>(state.participants.contains(node)) +

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -40,6 +41,14 @@ class Invariants {
   // `writer` swapped `before` out; none: there was no state.
   void on_change(Instant now, const core::rendezvous::NodeId& writer,
                  const core::rendezvous::State& before, const core::rendezvous::State& after);
+
+  // The coordinator has changed it; what it does for nodes with a session is judged elsewhere.
+  // `is_other`: the node has none.
+  void on_coordinated(Instant now, const core::rendezvous::State& before,
+                      const core::rendezvous::State& after,
+                      const std::function<bool(const core::rendezvous::NodeId&)>& is_other);
+  // The store was lost with all that it held, and rounds may be counted from 0 again.
+  void forget_rounds();
 
   // `seat`: which machine, whatever process runs on it.
   void on_joined(std::size_t seat, const core::rendezvous::NodeId& node,
@@ -77,9 +86,11 @@ class Invariants {
   void check_rounds(const core::rendezvous::State& before, const core::rendezvous::State& after);
   void check_open(const core::rendezvous::State& state);
   void check_sealed(const core::rendezvous::State& state, const Ranks& as_sealed);
-  void check_seal(Instant now, const core::rendezvous::State& before,
-                  const core::rendezvous::State& after);
+  void check_seal(const core::rendezvous::State& after);
+  void check_last_call(Instant now, const core::rendezvous::State& before,
+                       const core::rendezvous::State& after);
   void check_kept_ranks(const core::rendezvous::State& state);
+  void check_two_rounds(const core::rendezvous::State& state);
   void check_silence(const std::string& verdict, const core::rendezvous::NodeId& node, Instant at);
   void check_lists(const core::rendezvous::State& state);
   void check_drops(Instant now, const core::rendezvous::NodeId& writer,

@@ -206,5 +206,83 @@ TEST_F(InvariantsTest, AJoinHasItsWholeTime) {
   EXPECT_THAT(violation(), HasSubstr("gave its join up after 599.000 s of its 600.000 s"));
 }
 
+// --- with a coordinator ------------------------------------------------------------------------
+
+class CoordinatedTest : public InvariantsTest {
+ protected:
+  // Of a and b only a has a session.
+  void coordinate(Instant now, const std::function<void(State&)>& by) {
+    const State before = state_;
+    by(state_);
+    invariants_.on_coordinated(now, before, state_, [](const NodeId& id) { return id != kA; });
+  }
+  std::string violation() const { return invariants_.violation().value_or("none"); }
+};
+
+TEST_F(CoordinatedTest, TheCoordinatorDropsNobodyWhoIsHeard) {
+  coordinate({7s}, [](State& state) { state = {}; });
+  EXPECT_EQ(violation(), "none");
+  add(kB, {8s});
+  coordinate({13s}, [](State& state) { state = {}; });
+  EXPECT_THAT(violation(), HasSubstr("the coordinator dropped b, whose last heartbeat came 5.000"));
+}
+
+TEST_F(CoordinatedTest, TheCoordinatorWritesHeartbeatsOfSessionsOnly) {
+  coordinate({1s}, [](State& state) { state.last_heartbeats[kA] = Stamp{77}; });
+  EXPECT_EQ(violation(), "none");
+  coordinate({1s}, [](State& state) { state.last_heartbeats[kB] = Stamp{77}; });
+  EXPECT_THAT(violation(), HasSubstr("the coordinator wrote a heartbeat of b"));
+}
+
+TEST_F(CoordinatedTest, TheCoordinatorMaySealBeforeTheLastCallIsOver) {
+  coordinate({1s}, [](State& state) {
+    state.complete = true;
+    state.deadline.reset();
+    state.participants[kB] = 1;
+  });
+  EXPECT_EQ(violation(), "none");
+}
+
+TEST_F(CoordinatedTest, ARoundOfItsTimeBeforeComesBackMemberByMember) {
+  coordinate({1s}, [](State& state) {
+    state.round = 7;
+    state.complete = true;
+    state.deadline.reset();
+    state.seal = {.round = 7, .world_size = 2};
+    state.participants = {{kA, 1}};
+    state.wait_list = {kB};
+  });
+  coordinate({2s}, [](State& state) {
+    state.participants[kC] = 0;
+    state.last_heartbeats[kC] = Stamp{1};
+  });
+  EXPECT_EQ(violation(), "none");
+  coordinate({3s}, [](State& state) { state.participants[kC] = 1; });
+  EXPECT_THAT(violation(), HasSubstr("the rank of c in round 7 changed from 0 to 1"));
+}
+
+TEST_F(CoordinatedTest, WhoIsInTheNextRoundHasLeftTheLast) {
+  seal();
+  invariants_.on_joined(1, kB, state_);
+  coordinate({11s}, [](State& state) {
+    state.round = 1;
+    state.participants[kA] = 0;
+  });
+  EXPECT_THAT(violation(), HasSubstr("round 1 begins while b is still in round 0"));
+}
+
+TEST_F(CoordinatedTest, RoundsMayBeCountedAgainInAnotherStore) {
+  seal();
+  invariants_.on_joined(1, kB, state_);
+  invariants_.on_left(1);
+  invariants_.forget_rounds();
+  state_ = {};
+  add(kA, {20s});
+  add(kB, {20s});
+  seal({30s});
+  invariants_.on_joined(1, kB, state_);
+  EXPECT_EQ(violation(), "none");
+}
+
 }  // namespace
 }  // namespace regroup::sim

@@ -83,6 +83,12 @@ void Node::close() {
   if (waiting_ == Waiting::Rest || waiting_ == Waiting::Timer) follow_wish();
 }
 
+void Node::fail_workers() {
+  if (doing_ != Doing::Training || waiting_ != Waiting::Timer) return;
+  say("has a worker that failed");
+  rendezvous();
+}
+
 bool Node::follow_wish() {
   if (wish_ == Wish::None || doing_ == Doing::Leave || doing_ == Doing::Close ||
       doing_ == Doing::MakingKey)

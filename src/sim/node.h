@@ -29,6 +29,7 @@ class Node {
   void crash();                    // Nothing is said to anybody.
   void leave(Duration come_back);  // As soon as no request is under way.
   void close();                    // Likewise; ends the run for all.
+  void fail_workers();             // It joins again. Only while it trains, and asks nothing.
   void set_wall_clock(Duration by) { clock_.set_wall_clock(by); }
 
   // What it waits for has come. The caller asks waits_for() first.
@@ -38,6 +39,9 @@ class Node {
 
   bool waits_for(std::int64_t process, std::uint64_t wait) const {
     return running() && process == process_ && wait == wait_ && waiting_ != Waiting::Nothing;
+  }
+  bool waits_for_answer(std::int64_t process, std::uint64_t wait) const {
+    return waits_for(process, wait) && waiting_ == Waiting::Answer;
   }
   bool rests_in(const std::string& phase) const {
     return waiting_ == Waiting::Rest && !phase_.empty() && phase_ == phase;

@@ -56,6 +56,10 @@ std::string_view to_string(Broken broken) {
       return "two-verdicts";
     case Broken::EndlessRestarts:
       return "endless-restarts";
+    case Broken::IgnoresSwaps:
+      return "ignores-swaps";
+    case Broken::OldStamps:
+      return "old-stamps";
   }
   return "";
 }
@@ -84,11 +88,13 @@ Result<void> validate(const Options& options) {
     return wrong("--steps=" + std::to_string(*options.steps) + " is not above zero");
   if (options.torchrun_nodes && *options.torchrun_nodes < 0)
     return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) + " is below zero");
-  if (options.torchrun_nodes && options.coordinator)
-    return wrong("--torchrun-nodes does not go with --coordinator");
   if (options.torchrun_nodes && *options.torchrun_nodes > options.nodes.value_or(kMostNodes))
     return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) +
                  " is more than all nodes, " + std::to_string(options.nodes.value_or(kMostNodes)));
+  if (options.torchrun_nodes && options.coordinator &&
+      *options.torchrun_nodes >= options.nodes.value_or(kMostNodes))
+    return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) +
+                 " leaves no node that has a session with the coordinator");
   return {};
 }
 
@@ -114,7 +120,7 @@ Result<Broken> parse_broken(std::string_view text) {
        {Broken::Nothing, Broken::WallClocks, Broken::NoWholeCheck, Broken::NoTokens,
         Broken::NeverSweeps, Broken::HastySweeps, Broken::SmallMinimum, Broken::LateFirstBeat,
         Broken::ForgetsAStop, Broken::HastySilence, Broken::KeepsWorkers, Broken::TwoVerdicts,
-        Broken::EndlessRestarts})
+        Broken::EndlessRestarts, Broken::IgnoresSwaps, Broken::OldStamps})
     if (text == to_string(broken)) return broken;
   return fail(ErrorKind::InvalidArgument, "--broken=" + printable(text) + " is no such world");
 }

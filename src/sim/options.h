@@ -30,6 +30,8 @@ enum class Broken {
   KeepsWorkers,     // Nodes join the next round beside the workers of the last.
   TwoVerdicts,      // One node is told of another failure than the others.
   EndlessRestarts,  // Restarts are not limited.
+  IgnoresSwaps,     // The coordinator does not hear what nodes without a session have made.
+  OldStamps,        // Nobody shows these nodes that those with a session live.
 };
 
 std::string_view to_string(Broken broken);

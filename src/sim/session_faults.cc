@@ -63,10 +63,14 @@ void SessionWorld::kill_host() {
   }
   for (const LinkId link : links_.all()) links_.lose_end(link, End::Host, seen);
   host_.die();
+  others_.host_died(seen);
   host_paused_until_ = now();
   plan(dice_.chance(0.5) ? dice_.between(Duration(1ms), Duration(500ms))
                          : dice_.between(Duration(1ms), plan_.restart_delay),
-       [this] { host_.start(); });
+       [this] {
+         host_.start();
+         others_.host_started();
+       });
 }
 
 void SessionWorld::pause_host(Duration length) {
@@ -76,8 +80,31 @@ void SessionWorld::pause_host(Duration length) {
   host_paused_until_ = host_trouble_until_ = std::max(host_paused_until_, now() + length);
 }
 
+// Some are longer than a node may be silent.
+void SessionWorld::next_fault_of_other(std::int32_t index) {
+  const Duration length = dice_.chance(0.5)
+                              ? dice_.between(Duration(10ms), Duration(5s))
+                              : dice_.between(Duration(10ms), plan_.others.longest_fault);
+  switch (dice_.between(0, 5)) {
+    case 0:
+    case 1:
+      return others_.kill(index);
+    case 2:
+      return others_.pause(index, length);
+    case 3:
+    case 4:
+      return others_.cut_off(index, length);
+    default:
+      if (closed_early_ || !dice_.chance(0.02)) return others_.leave(index, length);
+      closed_early_ = true;
+      totals_.closes += 1;
+      others_.node(index).close();
+  }
+}
+
 void SessionWorld::next_fault() {
-  const auto index = static_cast<std::int32_t>(dice_.between(0, count() - 1));
+  const auto index = static_cast<std::int32_t>(dice_.between(0, count() + others_.count() - 1));
+  if (index >= count()) return next_fault_of_other(index - count());
   const Duration length = dice_.chance(0.5)
                               ? dice_.between(Duration(10ms), plan_.rules.heartbeat_limit)
                               : dice_.between(Duration(10ms), plan_.longest_fault);
@@ -95,6 +122,8 @@ void SessionWorld::next_fault() {
     case 4:
       for (std::int32_t one = 0; one < count(); ++one)
         if (dice_.chance(0.5)) partition(one, length);
+      for (std::int32_t one = 0; one < others_.count(); ++one)
+        if (dice_.chance(0.5)) others_.cut_off(one, length);
       break;
     case 5:
     case 6:
@@ -143,6 +172,7 @@ void SessionWorld::stop_faults() {
     if (!node(index).is_running() && !dice_.chance(plan_.ends_for_good))
       start_after(index, dice_.between(Duration(1ms), plan_.restart_delay));
   }
+  others_.calm_down();
   plan(meeting_bound(plan_), [this] { must_have_met(); });
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "sim/codec.h"
 #include "sim/session_words.h"
 #include "wire/session.h"
 
@@ -25,6 +26,10 @@ void SessionHost::die() {
   sessions_.clear();
   closed_.clear();
   wake_at_.reset();
+  store_ = {};
+  text_.reset();
+  shown_.reset();
+  noted_.reset();
 }
 
 void SessionHost::begin_run(const Rules& rules) {
@@ -33,7 +38,71 @@ void SessionHost::begin_run(const Rules& rules) {
   if (broken_ == Broken::HastySilence) believed.heartbeat_limit = rules.heartbeat_limit / 3;
   if (broken_ == Broken::SmallMinimum) believed.min_nodes = 1;
   if (broken_ == Broken::EndlessRestarts) believed.max_restarts = 1'000'000;
-  coordinator_.emplace("sim", believed, std::nullopt, now());
+  std::optional<core::rendezvous::State> present;
+  if (store_.value()) present = store_.value()->state;
+  if (present) text_ = store_.value();
+  shown_ = present;
+  coordinator_.emplace("sim", believed, std::move(present), now());
+}
+
+const core::rendezvous::State* SessionHost::state() const {
+  if (coordinator_) return &coordinator_->state();
+  return store_.value() && store_.value()->state ? &*store_.value()->state : nullptr;
+}
+
+void SessionHost::show() {
+  // The instant decides whether stamps are old.
+  const Now looked_at{broken_ == Broken::OldStamps ? Instant{} : now().instant, now().utc};
+  const core::rendezvous::State& state = coordinator_->state_for_others(looked_at);
+  note_state();
+  if (shown_ != state) {
+    std::string bytes = encoded(state);
+    auto value = std::make_shared<Value>(Value{.bytes = std::move(bytes), .state = {}});
+    value->state = decoded(value->bytes);
+    text_ = std::move(value);
+    shown_ = state;
+  }
+  store_.put_back(text_);
+}
+
+Answer SessionHost::apply(const Request& request, bool makes_key, bool given_up,
+                          std::optional<Change>& change) {
+  if (coordinator_) show();
+  if (makes_key) {
+    std::optional<Change> made;
+    store_.apply({.ask = Ask::MakeKey, .desired = kNoState}, false, made);
+  }
+  Answer answer = store_.apply(request, given_up && broken_ == Broken::NoTokens, change);
+  answer.at = agenda_.now();
+  const bool is_swapped = change && request.ask == Ask::Swap;
+  if (is_swapped) {
+    const core::rendezvous::State& state = *change->after->state;
+    if (trace_.on())
+      trace_.line(
+          agenda_.now(), short_name(request.writer),
+          (given_up ? "late swap won: " : "swap won: ") +
+              describe_change(noted_.value_or(core::rendezvous::State{}), state, request.writer) +
+              " → " + describe(state, shared_settings(plan_)));
+    world_.state_changed(noted_.value_or(core::rendezvous::State{}), state, &request.writer);
+    noted_ = state;
+  }
+  if (!coordinator_) return answer;
+  Effects effects;
+  if (is_swapped && broken_ != Broken::IgnoresSwaps) {
+    text_ = change->after;
+    shown_ = change->after->state;
+    coordinator_->on_swapped(*change->after->state, now(), effects);
+  }
+  carry_out(std::move(effects));
+  return answer;
+}
+
+void SessionHost::note_state() {
+  if (!is_mixed(plan_)) return;
+  const core::rendezvous::State& state = coordinator_->state();
+  if (noted_ == state) return;
+  world_.state_changed(noted_.value_or(core::rendezvous::State{}), state, nullptr);
+  noted_ = state;
 }
 
 void SessionHost::on_bytes(LinkId link, std::string_view bytes) {
@@ -101,11 +170,14 @@ void SessionHost::carry_out(Effects effects) {
         invariants_.declared_lost(found->second.id, world_.well_for(found->second.node));
       sessions_.erase(found);
       links_.hang_up(link, End::Host);
+    } else if (const auto* left = std::get_if<LeftPhase>(&effect)) {
+      world_.phase_over(left->phase);
     }
   }
   if (trace_.on() && !effects.empty() && coordinator_)
     tell("→ " + describe(coordinator_->state(), shared_settings(plan_)));
-  invariants_.said_all(world_.views(), coordinator_->is_over(), agenda_.now());
+  note_state();
+  invariants_.said_all(world_.views(), coordinator_->state(), agenda_.now());
   wake_in_time();
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "sim/session_invariants.h"
 #include "sim/session_links.h"
 #include "sim/session_plan.h"
+#include "sim/store.h"
 #include "sim/trace.h"
 
 namespace regroup::sim {
@@ -26,6 +28,11 @@ class HostSurroundings {
   virtual std::vector<SessionView> views() const = 0;
   virtual SessionView view(std::int32_t node) const = 0;
   virtual Duration well_for(std::int32_t node) const = 0;
+  // Of the run, under its key. `writer`: who has swapped it in; none: the coordinator.
+  virtual void state_changed(const core::rendezvous::State& before,
+                             const core::rendezvous::State& after,
+                             const core::rendezvous::NodeId* writer) = 0;
+  virtual void phase_over(const std::string& phase) = 0;
 };
 
 class SessionHost {
@@ -49,6 +56,12 @@ class SessionHost {
     return coordinator_ ? &*coordinator_ : nullptr;
   }
 
+  // A node without a session asks the store. `makes_key`: its connection is new.
+  Answer apply(const Request& request, bool makes_key, bool given_up,
+               std::optional<Change>& change);
+  // The run's; null: there is none.
+  const core::rendezvous::State* state() const;
+
   void on_bytes(LinkId link, std::string_view bytes);  // None: the connection is lost.
 
   bool knows(LinkId link) const { return sessions_.contains(link) && sessions_.at(link).known; }
@@ -67,6 +80,8 @@ class SessionHost {
   void carry_out(core::coordinator::Effects effects);
   void send(LinkId link, core::coordinator::FromCoordinator message);
   void wake_in_time();
+  void show();
+  void note_state();
   core::rendezvous::Now now() const { return plan_.host_clock.read(agenda_.now()); }
   void tell(const std::string& text) const { trace_.line(agenda_.now(), "host", text); }
 
@@ -86,6 +101,13 @@ class SessionHost {
   std::optional<Instant> wake_at_;
   int spins_ = 0;  // Calls in a row that ask for another one at once.
   std::int64_t told_ = 0;
+
+  // What nodes without a session see, and what it stands for: encoded when somebody looks, and
+  // again only if the state has changed since, or no swap of theirs could win.
+  Store store_;
+  std::shared_ptr<const Value> text_;
+  std::optional<core::rendezvous::State> shown_;
+  std::optional<core::rendezvous::State> noted_;
 };
 
 }  // namespace regroup::sim

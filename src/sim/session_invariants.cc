@@ -47,6 +47,8 @@ void SessionInvariants::life_began(Instant now) {
   lost_.clear();
   restarts_ = 0;
   over_ = false;
+  others_were_first_ = false;
+  broken_.clear();
   sealing_.clear();
 }
 
@@ -176,14 +178,18 @@ void SessionInvariants::told_stop(const NodeId& id, const Stop& stop) {
     violated("the end of the run was told in two ways: " + before.text + "; " + stop.text);
 }
 
-void SessionInvariants::said_all(const std::vector<SessionView>& nodes, bool is_over, Instant now) {
-  if (!sealing_.empty()) check_seal(nodes, now);
+void SessionInvariants::said_all(const std::vector<SessionView>& nodes,
+                                 const core::rendezvous::State& state, Instant now) {
+  if (!sealing_.empty()) check_seal(nodes, state, now);
   sealing_.clear();
-  if (over_ && !is_over) violated("a closed run was opened again");
-  over_ = is_over;
+  if (!state.closed) check_broken(nodes);
+  broken_.clear();
+  if (over_ && !state.closed) violated("a closed run was opened again");
+  over_ = state.closed;
 }
 
-void SessionInvariants::check_seal(const std::vector<SessionView>& nodes, Instant now) {
+void SessionInvariants::check_seal(const std::vector<SessionView>& nodes,
+                                   const core::rendezvous::State& state, Instant now) {
   ++seals_;
   const Sealed& first = sealing_.front().sealed;
   if (sealed_ && first.round <= *sealed_)
@@ -194,6 +200,7 @@ void SessionInvariants::check_seal(const std::vector<SessionView>& nodes, Instan
   worlds_[first.round] = life_;
   if (!has_history_) blind_.insert(life_);
   check_world(nodes);
+  check_seats(state);
   check_old_workers(nodes, first.round, now);
 }
 
@@ -251,7 +258,8 @@ void SessionInvariants::check_old_workers(const std::vector<SessionView>& nodes,
     if (node.connected) violated(text);
     if (node.closed_for && *node.closed_for < drifted(plan_.rules.pardon))
       violated(text + ", and its connection was lost only " + seconds(*node.closed_for) + " ago");
-    if (node.awaited && has_history_ && now - began_ < drifted(plan_.rules.heartbeat_limit))
+    if (node.awaited && has_history_ && !others_were_first_ &&
+        now - began_ < drifted(plan_.rules.heartbeat_limit))
       violated(text + ", and the coordinator is " + seconds(now - began_) + " old");
   }
 }

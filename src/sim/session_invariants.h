@@ -41,12 +41,16 @@ class SessionInvariants {
   // What the coordinator says, in the order of its effects, and the end of one event's effects.
   void told(std::int32_t node, const core::rendezvous::NodeId& id,
             const core::coordinator::FromCoordinator& message, Instant now);
-  void said_all(const std::vector<SessionView>& nodes, bool is_over, Instant now);
+  void said_all(const std::vector<SessionView>& nodes, const core::rendezvous::State& state,
+                Instant now);
   // A session was closed for its silence; `trouble`: since when all has been well with it.
   void declared_lost(const core::rendezvous::NodeId& id, Duration well_for);
 
   // A node has left, or its connection is lost, and the coordinator knows.
   void gone(const core::rendezvous::NodeId& id);
+  // A round of nodes without a session only was sealed, or one of these has left its round.
+  void others_sealed(std::int64_t round, const std::vector<SessionView>& nodes, Instant now);
+  void other_left(const core::rendezvous::NodeId& id, std::int64_t round);
   // What has reached a node.
   void heard(const core::rendezvous::NodeId& id, const core::coordinator::FromCoordinator& message);
   void failed(const core::rendezvous::NodeId& id, std::int64_t round, const std::string& text);
@@ -62,9 +66,12 @@ class SessionInvariants {
   };
   void told_sealed(const core::rendezvous::NodeId& id, const core::coordinator::Sealed& sealed);
   void told_stop(const core::rendezvous::NodeId& id, const core::coordinator::Stop& stop);
+  void check_broken(const std::vector<SessionView>& nodes);
   bool is_broken_without(const core::rendezvous::NodeId& id, std::int64_t round) const;
-  void check_seal(const std::vector<SessionView>& nodes, Instant now);
+  void check_seal(const std::vector<SessionView>& nodes, const core::rendezvous::State& state,
+                  Instant now);
   void check_world(const std::vector<SessionView>& nodes);
+  void check_seats(const core::rendezvous::State& state);
   void check_old_workers(const std::vector<SessionView>& nodes, std::int64_t round, Instant now);
 
   const SessionPlan& plan_;
@@ -87,7 +94,11 @@ class SessionInvariants {
   std::optional<std::int64_t> running_;  // What the last hello said.
   std::int64_t restarts_ = 0;
   bool over_ = false;
-  std::vector<Seat> sealing_;  // By the effects that are being told.
+  // Nobody can hold nodes without a session back: a swap that seals a round has sealed it. So they
+  // do not wait for members that are on their way back to a coordinator that was started again.
+  bool others_were_first_ = false;
+  std::set<std::int64_t> broken_;  // Rounds that one without a session has just left.
+  std::vector<Seat> sealing_;      // By the effects that are being told.
 
   // Of all lives.
   struct Failing {

@@ -219,7 +219,8 @@ void SessionNode::succeed() {
   if (!is_training()) return;
   tell("is done");
   group_.reset();
-  say(member_->done());
+  // With nodes that have no session it waits at the exit, where they come, and tells nobody else.
+  if (member_->sealed()->by_session) say(member_->done());
 }
 
 void SessionNode::stop_workers() {

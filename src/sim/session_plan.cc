@@ -59,6 +59,84 @@ FaultLevel choose_faults(const Options& options, Dice& dice) {
   return roll == 0 ? FaultLevel::None : roll < 4 ? FaultLevel::Light : FaultLevel::Heavy;
 }
 
+enum class Kind { Session, Regroup, Torchrun };
+
+// By dice of their own: a run in which all have a session is the same as it was before there were
+// others.
+std::vector<Kind> choose_kinds(const Options& options, std::int64_t nodes, Dice& dice) {
+  std::vector<Kind> kinds(static_cast<std::size_t>(nodes), Kind::Session);
+  const bool is_mixed = dice.chance(0.35);
+  std::int64_t others = is_mixed ? dice.between(1, std::max<std::int64_t>(1, nodes - 1)) : 0;
+  if (options.torchrun_nodes) others = *options.torchrun_nodes;
+  others = std::min(others, nodes - 1);  // Without a session there is no coordinator.
+  const double torchrun = options.torchrun_nodes ? 1.0 : dice.chance(0.3) ? 0.0 : 0.6;
+  while (others > 0) {
+    auto& kind = kinds[static_cast<std::size_t>(dice.between(0, nodes - 1))];
+    if (kind != Kind::Session) continue;
+    kind = dice.chance(torchrun) ? Kind::Torchrun : Kind::Regroup;
+    --others;
+  }
+  return kinds;
+}
+
+Weather choose_weather(const SessionPlan& plan, Dice& dice) {
+  Weather weather;
+  weather.ends_for_good = plan.ends_for_good;
+  weather.tries_again = dice.chance(0.5) ? 0.5 : 0.0;
+  if (plan.faults == FaultLevel::None) return weather;
+  const double badness = plan.faults == FaultLevel::Light ? 0.01 : 0.05;
+  const auto some = [&](double most) { return dice.chance(0.5) ? 0.0 : most * badness; };
+  weather.lose_request = some(1.0);
+  weather.lose_answer = some(1.0);
+  weather.double_request = some(2.0);
+  weather.slow = some(3.0);
+  weather.very_late = some(1.0);
+  weather.lose_wake = some(5.0);
+  weather.late_wake = some(5.0);
+  return weather;
+}
+
+// Moves those who have no session out of the plan's nodes.
+void choose_others(SessionPlan& plan, const std::vector<Kind>& kinds, Dice& dice) {
+  Plan& others = plan.others;
+  others.has_torchrun = std::count(kinds.begin(), kinds.end(), Kind::Torchrun) > 0;
+  others.clocks_in_step = others.has_torchrun;
+  others.faults = plan.faults;
+  plan.rules.last_call = dice.between(3, 6) * 1s;  // They look every second.
+  others.settings = shared_settings(plan);
+  others.settings.join_timeout = dice.chance(0.25) ? 30s : 60s;
+  others.weather = choose_weather(plan, dice);
+  others.request_timeout = dice.between(1, 5) * 1s;
+  others.latest = others.settings.silence_limit() * 3 / 2;
+  others.longest_fault = others.settings.silence_limit() * 3 / 2;
+  others.restart_delay = plan.restart_delay;
+  const auto in_step = [&dice] {
+    return NodeClock(dice.between(1s, 1000000s), dice.between(Duration(-400ms), Duration(400ms)),
+                     dice.between(-20, 20));
+  };
+  // The host writes the heartbeats of those who have a session.
+  if (others.clocks_in_step) plan.host_clock = in_step();
+  std::vector<SessionNodePlan> nodes;
+  for (std::size_t index = 0; index < kinds.size(); ++index) {
+    SessionNodePlan& node = plan.nodes[index];
+    if (kinds[index] == Kind::Session) {
+      nodes.push_back(std::move(node));
+      continue;
+    }
+    const bool is_torchrun = kinds[index] == Kind::Torchrun;
+    others.nodes.push_back({.name = node.name,
+                            .torchrun = is_torchrun,
+                            .exits_first = is_torchrun,
+                            .clock = others.clocks_in_step ? in_step() : node.clock,
+                            .first_beat = is_torchrun ? 1 : 2,
+                            .wish = {},
+                            .starts = node.starts,
+                            .seed = node.seed});
+  }
+  plan.nodes = std::move(nodes);
+  others.seed = dice.seed();
+}
+
 }  // namespace
 
 SessionPlan make_session_plan(const Options& options) {
@@ -95,6 +173,10 @@ SessionPlan make_session_plan(const Options& options) {
     plan.nodes.push_back(std::move(node));
   }
   plan.seed = dice.seed();
+  Dice others(options.seed ^ 0x07e4);
+  const std::vector<Kind> kinds = choose_kinds(options, nodes, others);
+  if (std::count(kinds.begin(), kinds.end(), Kind::Session) < nodes)
+    choose_others(plan, kinds, others);
   return plan;
 }
 
@@ -115,21 +197,41 @@ Duration meeting_bound(const SessionPlan& plan) {
       plan.longest_fault + plan.restart_delay + limit + kConnectTimeout + kLongestRetry;
   // Who is missing is missed, workers have stopped, the last call is over.
   const Duration meeting = limit + plan.grace + plan.rules.last_call + 1s;
-  return back + meeting * 2;
+  if (!is_mixed(plan)) return back + meeting * 2;
+  // Those without a session look every second, and what they saw a second ago is good enough. Of
+  // whom nothing is heard is missed later than one with a session.
+  const Plan& others = plan.others;
+  const Duration slow_meeting = meeting + 5s;
+  const Duration swept = others.settings.silence_limit() + 2s;
+  const Duration slow_back =
+      std::max({back, others.longest_fault + others.restart_delay, others.latest});
+  Duration bound = slow_back + swept + slow_meeting * 3 + others.restart_delay;
+  // A torchrun node dies of each unanswered request and does not see its peers go; its workers do,
+  // within ten seconds.
+  if (others.has_torchrun) bound += 10s + others.restart_delay + slow_meeting * 2 + swept;
+  return bound;
 }
 
 Duration ending_bound(const SessionPlan& plan) {
-  return plan.grace + plan.rules.heartbeat_limit + 2s;
+  const Duration bound = plan.grace + plan.rules.heartbeat_limit + 2s;
+  // They look every second; torchrun's when their workers have failed for want of the others.
+  return is_mixed(plan) ? bound + plan.rules.last_call + 20s : bound;
 }
 
 std::string describe(const SessionPlan& plan) {
-  return std::to_string(plan.nodes.size()) + " nodes, " + std::to_string(plan.rules.min_nodes) +
-         ".." + std::to_string(plan.rules.max_nodes) + " in a round; faults " +
-         std::string(to_string(plan.faults)) + " for " + seconds(plan.chaos) + "; last call " +
-         seconds(plan.rules.last_call) + ", heartbeat limit " +
-         seconds(plan.rules.heartbeat_limit) + ", pardon " + seconds(plan.rules.pardon) + ", " +
-         std::to_string(plan.rules.max_restarts) + " restarts, grace " + seconds(plan.grace) +
-         ", meeting within " + seconds(meeting_bound(plan));
+  std::string others;
+  for (const NodePlan& node : plan.others.nodes)
+    others += (others.empty() ? "without a session: " : ", ") + node.name +
+              (node.torchrun ? " (torchrun)" : "");
+  if (!others.empty()) others += "; ";
+  return std::to_string(plan.nodes.size() + plan.others.nodes.size()) + " nodes, " + others +
+         std::to_string(plan.rules.min_nodes) + ".." + std::to_string(plan.rules.max_nodes) +
+         " in a round; faults " + std::string(to_string(plan.faults)) + " for " +
+         seconds(plan.chaos) + "; last call " + seconds(plan.rules.last_call) +
+         ", heartbeat limit " + seconds(plan.rules.heartbeat_limit) + ", pardon " +
+         seconds(plan.rules.pardon) + ", " + std::to_string(plan.rules.max_restarts) +
+         " restarts, grace " + seconds(plan.grace) + ", meeting within " +
+         seconds(meeting_bound(plan));
 }
 
 }  // namespace regroup::sim

@@ -37,6 +37,8 @@ enum class Ending { Nothing, Success, Failure, Close };
 struct SessionPlan {
   core::coordinator::Rules rules;
   std::vector<SessionNodePlan> nodes;
+  // Those without a session, as the world without a coordinator has them; mostly none.
+  Plan others;
   NodeClock host_clock;
   FaultLevel faults = FaultLevel::None;
   Fortune fortune;
@@ -50,6 +52,8 @@ struct SessionPlan {
   Duration restart_delay{};  // Who is started again is there within this.
   std::uint64_t seed = 0;
 };
+
+inline bool is_mixed(const SessionPlan& plan) { return !plan.others.nodes.empty(); }
 
 // As the rendezvous calls them.
 core::rendezvous::Settings shared_settings(const SessionPlan& plan);

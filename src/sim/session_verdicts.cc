@@ -7,16 +7,30 @@
 namespace regroup::sim {
 
 std::int64_t SessionWorld::live() const {
-  return std::count_if(nodes_.begin(), nodes_.end(),
-                       [](const SessionNode& one) { return one.is_running(); });
+  return others_.live() + std::count_if(nodes_.begin(), nodes_.end(),
+                                        [](const SessionNode& one) { return one.is_running(); });
 }
 
-bool SessionWorld::all_have_ended() const { return live() == 0; }
+bool SessionWorld::has_sessions() const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const SessionNode& one) { return one.is_running(); });
+}
+
+// Behind a full round that torchrun has sealed one waits in vain, and its members meet again and
+// again. The coordinator cannot help it: who has sealed still sees what he wrote a second later.
+bool SessionWorld::can_meet() const {
+  const auto all = static_cast<std::int64_t>(count() + others_.count());
+  return live() >= plan_.rules.min_nodes &&
+         (!others_.has_torchrun() || all <= plan_.rules.max_nodes);
+}
 
 // One sealed round of as many live nodes as it may have, whose workers run; the others are spares.
 std::optional<std::string> SessionWorld::why_not_met() const {
-  if (live() < plan_.rules.min_nodes) return std::nullopt;
   const auto* coordinator = host_.coordinator();
+  if (is_mixed(plan_) && coordinator != nullptr && coordinator->is_over()) return why_not_ended();
+  if (!can_meet()) return std::nullopt;
+  // If all that had a session have ended the others go on as if there had never been one.
+  if (coordinator == nullptr && !has_sessions()) return std::nullopt;
   if (coordinator == nullptr) return "there is no coordinator";
   const core::rendezvous::State& state = coordinator->state();
   const std::string there = describe(state, shared_settings(plan_));
@@ -32,6 +46,7 @@ std::optional<std::string> SessionWorld::why_not_met() const {
   if (static_cast<std::int64_t>(state.participants.size()) != seats)
     return "the round should have " + std::to_string(seats) + " members: " + there;
   if (!state.wait_list.empty()) return "somebody still waits: " + there;
+  if (const auto why = others_.why_not_in(state)) return *why + ": " + there;
   for (const SessionNode& one : nodes_) {
     if (!one.is_running()) {
       if (state.participants.contains(one.id()) && !done.contains(one.id().address))
@@ -48,6 +63,8 @@ std::optional<std::string> SessionWorld::why_not_met() const {
     if (told->joining() || !told->sealed() || told->sealed()->round != state.round ||
         told->sealed()->rank != member->second || told->stop())
       return short_name(one.id()) + " does not know its place: " + there;
+    if (told->sealed()->world_size != static_cast<std::int64_t>(state.participants.size()))
+      return short_name(one.id()) + " runs on though one has left its round: " + there;
     const auto running = one.runs();
     if (running && *running != state.round) return short_name(one.id()) + " runs old workers";
   }
@@ -65,7 +82,7 @@ void SessionWorld::must_have_met() {
   if (const auto why = why_not_met())
     return invariants_.violated("the nodes have not met " + seconds(meeting_bound(plan_)) +
                                 " after the last fault: " + *why);
-  if (live() >= plan_.rules.min_nodes && met_) {
+  if (can_meet() && met_) {
     const Duration took = *met_ - calm_since_;
     totals_.nearest_to_bound =
         static_cast<double>(took.count()) / static_cast<double>(meeting_bound(plan_).count());
@@ -74,14 +91,23 @@ void SessionWorld::must_have_met() {
   }
   stage_ = Stage::Steady;
   told_when_met_ = host_.told();
-  plan(plan_.rules.heartbeat_limit * 2, [this] { must_be_steady(); });
+  others_when_met_ = others_.invariants().beliefs();
+  Duration steady = plan_.rules.heartbeat_limit * 2;
+  if (is_mixed(plan_)) steady = std::max(steady, plan_.others.settings.silence_limit() + 5s);
+  plan(steady, [this] { must_be_steady(); });
 }
 
 void SessionWorld::must_be_steady() {
-  const bool can_be = live() >= plan_.rules.min_nodes;
+  const bool is_over = host_.coordinator() != nullptr && host_.coordinator()->is_over();
+  bool can_be = can_meet() && !is_over;
+  // A torchrun node that was dropped may come back at any time.
+  for (std::int32_t index = 0; index < others_.count(); ++index)
+    can_be = can_be && !others_.is_lost(index);
   if (can_be && host_.told() != told_when_met_)
     return invariants_.violated("something was told though nothing had changed");
-  if (live() == 0 || plan_.ending == Ending::Nothing ||
+  if (can_be && others_when_met_ != others_.invariants().beliefs())
+    return invariants_.violated("the nodes met again though nothing was wrong");
+  if (!has_sessions() || plan_.ending == Ending::Nothing ||
       (!can_be && plan_.ending != Ending::Close)) {
     stage_ = Stage::Over;
     return;
@@ -95,7 +121,7 @@ void SessionWorld::must_be_steady() {
     case Ending::Nothing:
       break;
     case Ending::Success:
-      for (SessionNode& one : nodes_) one.succeed();
+      succeed();
       break;
     case Ending::Failure:
       node(actor).fail_worker();
@@ -106,6 +132,26 @@ void SessionWorld::must_be_steady() {
       break;
   }
   plan(ending_bound(plan_), [this] { must_have_ended(); });
+}
+
+// Where nodes without a session are in the round all meet at its exit, and each closes the run.
+void SessionWorld::succeed() {
+  const core::rendezvous::State state = host_.coordinator()->state();
+  for (SessionNode& one : nodes_) one.succeed();
+  const bool by_session =
+      std::none_of(state.participants.begin(), state.participants.end(),
+                   [this](const auto& seat) { return others_.is_one(seat.first); });
+  if (by_session) return;
+  for (SessionNode& one : nodes_)
+    if (state.participants.contains(one.id())) one.leave(true);
+  for (std::int32_t index = 0; index < others_.count(); ++index)
+    if (state.participants.contains(others_.node(index).id())) others_.node(index).close();
+}
+
+std::optional<std::string> SessionWorld::why_not_ended() const {
+  for (const SessionNode& one : nodes_)
+    if (one.is_running()) return short_name(one.id()) + " goes on though the run is over";
+  return others_.why_not_ended();
 }
 
 void SessionWorld::must_have_ended() {
@@ -119,9 +165,7 @@ void SessionWorld::must_have_ended() {
       invariants_.violated("the run has not gone on after a failure: " + *why);
     return;
   }
-  for (const SessionNode& one : nodes_)
-    if (one.is_running())
-      invariants_.violated(short_name(one.id()) + " goes on though the run is over");
+  if (const auto why = why_not_ended()) invariants_.violated(*why);
 }
 
 }  // namespace regroup::sim

@@ -13,12 +13,16 @@
 
 #include "sim/session_host.h"
 #include "sim/session_node.h"
+#include "sim/session_others.h"
 #include "sim/session_plan.h"
 #include "sim/world.h"
 
 namespace regroup::sim {
 
-class SessionWorld final : private SessionSurroundings, private HostSurroundings, private LinkEnds {
+class SessionWorld final : private SessionSurroundings,
+                           private HostSurroundings,
+                           private LinkEnds,
+                           private SessionOthers::Peers {
  public:
   explicit SessionWorld(const Options& options, Trace trace = {});
   SessionWorld(const SessionWorld&) = delete;
@@ -47,6 +51,10 @@ class SessionWorld final : private SessionSurroundings, private HostSurroundings
   std::vector<SessionView> views() const override;
   SessionView view(std::int32_t node) const override;
   Duration well_for(std::int32_t node) const override;
+  void state_changed(const core::rendezvous::State& before, const core::rendezvous::State& after,
+                     const core::rendezvous::NodeId* writer) override;
+  void phase_over(const std::string& phase) override { others_.phase_over(phase); }
+  bool stays_in(const core::rendezvous::NodeId& node, std::int64_t round) const override;
 
   void came_to_host(LinkId link, std::string_view bytes) override { host_.on_bytes(link, bytes); }
   void came_to_node(LinkId link, std::string_view bytes) override;
@@ -65,6 +73,7 @@ class SessionWorld final : private SessionSurroundings, private HostSurroundings
   // session_faults.cc
   void plan_next_fault();
   void next_fault();
+  void next_fault_of_other(std::int32_t index);
   void crash(std::int32_t index);
   void pause(std::int32_t index, Duration length);
   void partition(std::int32_t index, Duration length);
@@ -74,7 +83,10 @@ class SessionWorld final : private SessionSurroundings, private HostSurroundings
 
   // session_verdicts.cc
   std::int64_t live() const;
-  bool all_have_ended() const;
+  bool has_sessions() const;
+  bool can_meet() const;
+  void succeed();
+  std::optional<std::string> why_not_ended() const;
   std::optional<std::string> why_not_met() const;
   void note_if_met();
   void must_have_met();
@@ -89,8 +101,10 @@ class SessionWorld final : private SessionSurroundings, private HostSurroundings
   Links links_;
   SessionInvariants invariants_;
   SessionHost host_;
+  Totals totals_;
   std::deque<SessionNode> nodes_;
   std::vector<Luck> luck_;
+  SessionOthers others_;
   Instant host_paused_until_;
   Instant host_trouble_until_;
 
@@ -99,7 +113,7 @@ class SessionWorld final : private SessionSurroundings, private HostSurroundings
   Instant calm_since_;
   std::optional<Instant> met_;
   std::int64_t told_when_met_ = 0;
-  Totals totals_;
+  std::vector<std::optional<Belief>> others_when_met_;
 };
 
 }  // namespace regroup::sim
