@@ -99,6 +99,12 @@ TEST(SessionWorld, Seed2838AStopIsSaidAgainWithItsSeal) {
   expect_good({.seed = 2838, .torchrun_nodes = 0});
 }
 
+// The simulator's own: a run was closed before the one came that knew of a restart, and the end was
+// told to it as to the others.
+TEST(SessionWorld, Seed108890TheEndNeedNotKnowOfAllRestarts) {
+  expect_good({.seed = 108890, .torchrun_nodes = 0});
+}
+
 // --- worlds that are wrong on purpose ---------------------------------------------------------
 
 // The first violation among some seeds.
