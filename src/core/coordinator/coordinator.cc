@@ -146,6 +146,7 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
   if (end_) return send(node, *end_, effects);
   if (node.join && node.join->number == join.number) {
     // Said again on a new connection; the answer may have been lost with the old one.
+    if (node.doing == Doing::Joining) return follow(phase(state_), now, effects);
     if (node.doing != Doing::Running) return;
     send(node, node.sealed, effects);
     if (!is_running()) send(node, stop_for(node), effects);  // That was lost, too.
