@@ -5,9 +5,6 @@
 
 namespace regroup::sim {
 
-using core::rendezvous::NodeId;
-using core::rendezvous::State;
-
 SessionOthers::SessionOthers(const SessionPlan& plan, std::int32_t first, std::uint64_t seed,
                              Happenings& agenda, SessionHost& host, const Peers& peers,
                              const Trace& trace, Totals& totals)

@@ -99,6 +99,11 @@ TEST(SessionWorld, Seed2838AStopIsSaidAgainWithItsSeal) {
   expect_good({.seed = 2838, .torchrun_nodes = 0});
 }
 
+// That it was a spare was lost with the connection, and not said again.
+TEST(SessionWorld, Seed301298ASpareHearsAgainThatItIsOne) {
+  expect_good({.seed = 301298, .nodes = 12, .faults = FaultLevel::Heavy, .torchrun_nodes = 0});
+}
+
 // The simulator's own: a run was closed before the one came that knew of a restart, and the end was
 // told to it as to the others.
 TEST(SessionWorld, Seed108890TheEndNeedNotKnowOfAllRestarts) {
