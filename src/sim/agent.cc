@@ -70,6 +70,8 @@ void Node::on_done(Outcome outcome) {
       return stop(come_back_);
     case Doing::Close:
       if (finished) return end("it has closed the run");
+      // torchrun tries once, and ends; its store may be gone for good.
+      if (plan_.torchrun) return on_failed(outcome);
       return begin(Doing::Close, Operation::Close, settings_.close_timeout);
     case Doing::Nothing:
     case Doing::MakingKey:

@@ -95,6 +95,11 @@ TEST(MixedWorld, Seed2ItsHeartbeatsCountInAClosedRun) { expect_good({.seed = 2})
 // Spares were told again what they waited for at each heartbeat of a node without a session.
 TEST(MixedWorld, Seed10ItsHeartbeatsAreNoNews) { expect_good({.seed = 10}); }
 
+// The simulator's own: a torchrun process whose store was gone tried to close the run for ever.
+TEST(MixedWorld, Seed301773ATorchrunNodeClosesTheRunOnce) {
+  expect_good({.seed = 301773, .nodes = 12, .faults = FaultLevel::Heavy});
+}
+
 // --- worlds that are wrong on purpose ---------------------------------------------------------
 
 std::string first_violation(Broken broken) {
