@@ -110,6 +110,8 @@ int run(int argc, char** argv) {
   app.add_option("--faults", faults, "none, light or heavy (default: the seed chooses)");
   app.add_option("--torchrun-nodes", options.torchrun_nodes,
                  "So many behave as torchrun's (default: the seed chooses, mostly none)");
+  app.add_option("--segment", options.segment,
+                 "With --coordinator: only whole groups of so many are in a round; 0: anybody");
   app.add_flag("--coordinator", options.coordinator, "Runs with a coordinator and sessions");
   app.add_flag("--trace", trace, "Print the timeline; with --seed only");
   app.add_option("--broken", broken, "A world that is wrong on purpose")->group("");  // For tests.

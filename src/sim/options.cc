@@ -60,6 +60,8 @@ std::string_view to_string(Broken broken) {
       return "ignores-swaps";
     case Broken::OldStamps:
       return "old-stamps";
+    case Broken::MixesGroups:
+      return "mixes-groups";
   }
   return "";
 }
@@ -72,6 +74,7 @@ std::string replay_line(const Options& options) {
   if (options.faults) line += " --faults=" + std::string(to_string(*options.faults));
   if (options.torchrun_nodes)
     line += " --torchrun-nodes=" + std::to_string(*options.torchrun_nodes);
+  if (options.segment) line += " --segment=" + std::to_string(*options.segment);
   if (options.broken != Broken::Nothing)
     line += " --broken=" + std::string(to_string(options.broken));
   return line + " --trace";
@@ -95,6 +98,13 @@ Result<void> validate(const Options& options) {
       *options.torchrun_nodes >= options.nodes.value_or(kMostNodes))
     return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) +
                  " leaves no node that has a session with the coordinator");
+  if (options.segment && !options.coordinator)
+    return wrong("--segment needs --coordinator: without one there are no groups");
+  if (options.segment && (*options.segment < 0 || *options.segment > kMostNodes))
+    return wrong("--segment=" + std::to_string(*options.segment) + " is not between 0 and " +
+                 std::to_string(kMostNodes));
+  if (options.segment.value_or(0) > 0 && options.torchrun_nodes.value_or(0) > 0)
+    return wrong("--segment does not go with --torchrun-nodes, which are in no group");
   return {};
 }
 
@@ -120,7 +130,7 @@ Result<Broken> parse_broken(std::string_view text) {
        {Broken::Nothing, Broken::WallClocks, Broken::NoWholeCheck, Broken::NoTokens,
         Broken::NeverSweeps, Broken::HastySweeps, Broken::SmallMinimum, Broken::LateFirstBeat,
         Broken::ForgetsAStop, Broken::HastySilence, Broken::KeepsWorkers, Broken::TwoVerdicts,
-        Broken::EndlessRestarts, Broken::IgnoresSwaps, Broken::OldStamps})
+        Broken::EndlessRestarts, Broken::IgnoresSwaps, Broken::OldStamps, Broken::MixesGroups})
     if (text == to_string(broken)) return broken;
   return fail(ErrorKind::InvalidArgument, "--broken=" + printable(text) + " is no such world");
 }

@@ -32,6 +32,7 @@ enum class Broken {
   EndlessRestarts,  // Restarts are not limited.
   IgnoresSwaps,     // The coordinator does not hear what nodes without a session have made.
   OldStamps,        // Nobody shows these nodes that those with a session live.
+  MixesGroups,      // All nodes say that they are in one group.
 };
 
 std::string_view to_string(Broken broken);
@@ -42,7 +43,8 @@ struct Options {
   std::optional<std::int64_t> steps = {};  // The faults stop after so many steps at the latest.
   std::optional<FaultLevel> faults = {};
   std::optional<std::int64_t> torchrun_nodes = {};
-  bool coordinator = false;  // Play runs with a coordinator.
+  bool coordinator = false;                  // Play runs with a coordinator;
+  std::optional<std::int64_t> segment = {};  // in them only whole groups are let in. 0: anybody.
   Broken broken = Broken::Nothing;
 };
 

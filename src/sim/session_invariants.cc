@@ -231,6 +231,7 @@ void SessionInvariants::check_world(const std::vector<SessionView>& nodes) {
     by_rank[static_cast<std::size_t>(sealed.rank)] = &seat;
   }
   if (!first.by_session || violation_) return;
+  if (plan_.rules.segment > 0) check_groups(by_rank);
   std::int64_t base = 0;
   for (const Seat* seat : by_rank) {
     const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const SessionView& one) {
@@ -247,6 +248,26 @@ void SessionInvariants::check_world(const std::vector<SessionView>& nodes) {
   if (base != first.ranks.global_world_size && !violation_)
     violated(round + ": " + std::to_string(base) + " workers, and it was told that there are " +
              std::to_string(first.ranks.global_world_size));
+}
+
+// Each so many ranks belong to nodes of one group.
+void SessionInvariants::check_groups(const std::vector<const Seat*>& by_rank) {
+  const auto segment = static_cast<std::size_t>(plan_.rules.segment);
+  const auto group_of = [this](const Seat& seat) {
+    const auto found =
+        std::find_if(plan_.nodes.begin(), plan_.nodes.end(),
+                     [&](const SessionNodePlan& node) { return node.name == seat.id.address; });
+    return found == plan_.nodes.end() ? "" : found->group;
+  };
+  if (by_rank.size() % segment != 0)
+    violated("a round of " + std::to_string(by_rank.size()) + " nodes in groups of " +
+             std::to_string(segment));
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const Seat& seat = *by_rank[rank];
+    if (group_of(seat) != group_of(*by_rank[rank - rank % segment]))
+      violated(short_name(seat.id) + " has rank " + std::to_string(rank) +
+               " among nodes of another group");
+  }
 }
 
 void SessionInvariants::check_old_workers(const std::vector<SessionView>& nodes, std::int64_t round,

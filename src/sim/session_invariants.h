@@ -71,6 +71,7 @@ class SessionInvariants {
   void check_seal(const std::vector<SessionView>& nodes, const core::rendezvous::State& state,
                   Instant now);
   void check_world(const std::vector<SessionView>& nodes);
+  void check_groups(const std::vector<const Seat*>& by_rank);
   void check_seats(const core::rendezvous::State& state);
   void check_old_workers(const std::vector<SessionView>& nodes, std::int64_t round, Instant now);
 

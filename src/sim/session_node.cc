@@ -50,7 +50,10 @@ void SessionNode::start() {
   tell("starts");
   member_.emplace(Hello{.run_id = "sim",
                         .node = id(),
-                        .claim = {.name = self_.name, .wish = {}, .held = {}},
+                        .claim = {.name = self_.name,
+                                  .wish = {},
+                                  .held = {},
+                                  .group = broken_ == Broken::MixesGroups ? "all" : self_.group},
                         .role = self_.role,
                         .workers = self_.workers,
                         .rules = plan_.rules});

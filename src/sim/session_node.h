@@ -61,6 +61,7 @@ class SessionNode {
   std::optional<LinkId> link() const { return link_; }
   // Workers are there, of this round; and they are all well.
   std::optional<std::int64_t> runs() const;
+  const std::string& group() const { return self_.group; }
   bool is_training() const { return group_ && !group_->stopping; }
   const core::coordinator::Member* member() const { return member_ ? &*member_ : nullptr; }
 

@@ -137,6 +137,23 @@ void choose_others(SessionPlan& plan, const std::vector<Kind>& kinds, Dice& dice
   others.seed = dice.seed();
 }
 
+// By dice of their own, as those without a session are.
+void choose_groups(SessionPlan& plan, std::optional<std::int64_t> segment, Dice& dice) {
+  const bool has_groups = dice.chance(0.25);
+  if (!segment && (!has_groups || is_mixed(plan))) return;
+  Rules& rules = plan.rules;
+  rules.segment = segment.value_or(dice.between(1, 3));
+  if (rules.segment == 0) return;
+  const auto whole = [&rules](std::int64_t nodes) {
+    return std::max<std::int64_t>(nodes / rules.segment, 1) * rules.segment;
+  };
+  rules.min_nodes = whole(rules.min_nodes);
+  rules.max_nodes = whole(rules.max_nodes);
+  const std::int64_t groups = dice.between(1, 3);
+  for (SessionNodePlan& node : plan.nodes)
+    node.group = "rack-" + std::to_string(dice.between(1, groups));
+}
+
 }  // namespace
 
 SessionPlan make_session_plan(const Options& options) {
@@ -174,9 +191,13 @@ SessionPlan make_session_plan(const Options& options) {
   }
   plan.seed = dice.seed();
   Dice others(options.seed ^ 0x07e4);
-  const std::vector<Kind> kinds = choose_kinds(options, nodes, others);
+  std::vector<Kind> kinds = choose_kinds(options, nodes, others);
+  if (options.segment.value_or(0) > 0) kinds.assign(kinds.size(), Kind::Session);
   if (std::count(kinds.begin(), kinds.end(), Kind::Session) < nodes)
     choose_others(plan, kinds, others);
+  // Who has no session cannot say which group it is in, and is not let in.
+  Dice groups(options.seed ^ 0x6409);
+  choose_groups(plan, options.segment, groups);
   return plan;
 }
 
@@ -226,12 +247,13 @@ std::string describe(const SessionPlan& plan) {
   if (!others.empty()) others += "; ";
   return std::to_string(plan.nodes.size() + plan.others.nodes.size()) + " nodes, " + others +
          std::to_string(plan.rules.min_nodes) + ".." + std::to_string(plan.rules.max_nodes) +
-         " in a round; faults " + std::string(to_string(plan.faults)) + " for " +
-         seconds(plan.chaos) + "; last call " + seconds(plan.rules.last_call) +
-         ", heartbeat limit " + seconds(plan.rules.heartbeat_limit) + ", pardon " +
-         seconds(plan.rules.pardon) + ", " + std::to_string(plan.rules.max_restarts) +
-         " restarts, grace " + seconds(plan.grace) + ", meeting within " +
-         seconds(meeting_bound(plan));
+         " in a round" +
+         (plan.rules.segment > 0 ? ", in groups of " + std::to_string(plan.rules.segment) : "") +
+         "; faults " + std::string(to_string(plan.faults)) + " for " + seconds(plan.chaos) +
+         "; last call " + seconds(plan.rules.last_call) + ", heartbeat limit " +
+         seconds(plan.rules.heartbeat_limit) + ", pardon " + seconds(plan.rules.pardon) + ", " +
+         std::to_string(plan.rules.max_restarts) + " restarts, grace " + seconds(plan.grace) +
+         ", meeting within " + seconds(meeting_bound(plan));
 }
 
 }  // namespace regroup::sim

@@ -18,6 +18,7 @@ struct SessionNodePlan {
   NodeClock clock;
   std::string role;
   std::int64_t workers = 1;
+  std::string group = {};  // Where only whole groups are let in.
   Duration starts{};
   std::uint64_t seed = 0;
 };

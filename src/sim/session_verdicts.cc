@@ -1,14 +1,21 @@
 // What must have become of a run with a coordinator once the faults have stopped.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "sim/session_world.h"
 
 namespace regroup::sim {
 
-std::int64_t SessionWorld::live() const {
-  return others_.live() + std::count_if(nodes_.begin(), nodes_.end(),
-                                        [](const SessionNode& one) { return one.is_running(); });
+// How many can be in a round: live ones, and those who are done and gone and keep their place.
+std::int64_t SessionWorld::seats(const std::set<std::string>& done) const {
+  const std::int64_t segment = std::max<std::int64_t>(plan_.rules.segment, 1);
+  std::map<std::string, std::int64_t> groups;
+  for (const SessionNode& one : nodes_)
+    groups[one.group()] += (one.is_running() ? 1 : 0) + (done.contains(one.id().address) ? 1 : 0);
+  std::int64_t whole = others_.live();
+  for (const auto& [group, count] : groups) whole += count - count % segment;
+  return std::min(whole, plan_.rules.max_nodes);
 }
 
 bool SessionWorld::has_sessions() const {
@@ -20,7 +27,7 @@ bool SessionWorld::has_sessions() const {
 // again. The coordinator cannot help it: who has sealed still sees what he wrote a second later.
 bool SessionWorld::can_meet() const {
   const auto all = static_cast<std::int64_t>(count() + others_.count());
-  return live() >= plan_.rules.min_nodes &&
+  return seats({}) >= plan_.rules.min_nodes &&
          (!others_.has_torchrun() || all <= plan_.rules.max_nodes);
 }
 
@@ -41,10 +48,8 @@ std::optional<std::string> SessionWorld::why_not_met() const {
   for (const auto& one : coordinator->status({}).nodes)
     if (one.place == core::coordinator::NodeStatus::Place::Done && !one.connected)
       done.insert(one.address);
-  const std::int64_t seats =
-      std::min(live() + static_cast<std::int64_t>(done.size()), plan_.rules.max_nodes);
-  if (static_cast<std::int64_t>(state.participants.size()) != seats)
-    return "the round should have " + std::to_string(seats) + " members: " + there;
+  if (static_cast<std::int64_t>(state.participants.size()) != seats(done))
+    return "the round should have " + std::to_string(seats(done)) + " members: " + there;
   if (!state.wait_list.empty()) return "somebody still waits: " + there;
   if (const auto why = others_.why_not_in(state)) return *why + ": " + there;
   for (const SessionNode& one : nodes_) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,7 @@ class SessionWorld final : private SessionSurroundings,
   void stop_faults();
 
   // session_verdicts.cc
-  std::int64_t live() const;
+  std::int64_t seats(const std::set<std::string>& done) const;
   bool has_sessions() const;
   bool can_meet() const;
   void succeed();

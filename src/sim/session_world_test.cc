@@ -37,6 +37,11 @@ TEST(SessionWorld, MeetsInGoodWeatherToo) {
     expect_good({.seed = seed, .faults = FaultLevel::None});
 }
 
+TEST(SessionWorld, KeepsGroupsWhole) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed)
+    expect_good({.seed = seed, .nodes = 9, .segment = 3});
+}
+
 TEST(SessionWorld, MovesTwentyNodes) {
   for (std::uint64_t seed = 0; seed < 5; ++seed)
     expect_good({.seed = seed, .nodes = 20, .faults = FaultLevel::Heavy});
@@ -71,44 +76,52 @@ TEST(SessionWorld, TheFaultsReallyHappen) {
 // The first to come to a coordinator that was started again had left the last round, and rounds
 // were counted from 0 again; members that still ran were told to stop, or that they may not.
 TEST(SessionWorld, Seed2ACoordinatorStartedAgainCountsOn) {
-  expect_good({.seed = 2, .torchrun_nodes = 0});
+  expect_good({.seed = 2, .torchrun_nodes = 0, .segment = 0});
 }
 TEST(SessionWorld, Seed22MembersThatComeAfterAJoinRunOn) {
-  expect_good({.seed = 22, .torchrun_nodes = 0});
+  expect_good({.seed = 22, .torchrun_nodes = 0, .segment = 0});
 }
 
 // The restarts that were told in a stop were forgotten with the coordinator.
 TEST(SessionWorld, Seed24RestartsAreNotForgotten) {
-  expect_good({.seed = 24, .torchrun_nodes = 0});
+  expect_good({.seed = 24, .torchrun_nodes = 0, .segment = 0});
 }
 
 // A member whose workers were being stopped lost its connection for a moment: the next round began
 // without it, and beside its workers.
 TEST(SessionWorld, Seed51WhoIsStoppingIsPardonedToo) {
-  expect_good({.seed = 51, .torchrun_nodes = 0});
+  expect_good({.seed = 51, .torchrun_nodes = 0, .segment = 0});
 }
 
 // The coordinator was started again, and let a spare in before the members had come back.
 TEST(SessionWorld, Seed26MembersHaveTimeToComeBack) {
-  expect_good({.seed = 26, .torchrun_nodes = 0});
+  expect_good({.seed = 26, .torchrun_nodes = 0, .segment = 0});
 }
 
 // A seal was lost with its connection, and so was the stop of that round. Only the seal was said
 // again: the node ran on, and the others waited for it for ever.
 TEST(SessionWorld, Seed2838AStopIsSaidAgainWithItsSeal) {
-  expect_good({.seed = 2838, .torchrun_nodes = 0});
+  expect_good({.seed = 2838, .torchrun_nodes = 0, .segment = 0});
 }
 
 // That it was a spare was lost with the connection, and not said again.
 TEST(SessionWorld, Seed301298ASpareHearsAgainThatItIsOne) {
-  expect_good({.seed = 301298, .nodes = 12, .faults = FaultLevel::Heavy, .torchrun_nodes = 0});
+  expect_good({.seed = 301298,
+               .nodes = 12,
+               .faults = FaultLevel::Heavy,
+               .torchrun_nodes = 0,
+               .segment = 0});
 }
 
 // The simulator's own: a run was closed before the one came that knew of a restart, and the end was
 // told to it as to the others.
 TEST(SessionWorld, Seed108890TheEndNeedNotKnowOfAllRestarts) {
-  expect_good({.seed = 108890, .torchrun_nodes = 0});
+  expect_good({.seed = 108890, .torchrun_nodes = 0, .segment = 0});
 }
+
+// One ran on in a round that the others had left before the coordinator was started again, and they
+// made no whole group.
+TEST(SessionWorld, Seed2848ARoundThatOthersHaveLeftIsStopped) { expect_good({.seed = 2848}); }
 
 // --- worlds that are wrong on purpose ---------------------------------------------------------
 
@@ -116,7 +129,9 @@ TEST(SessionWorld, Seed108890TheEndNeedNotKnowOfAllRestarts) {
 std::string first_violation(Broken broken) {
   for (std::uint64_t seed = 0; seed < 300; ++seed)
     if (const auto violation =
-            SessionWorld({.seed = seed, .torchrun_nodes = 0, .broken = broken}).run().violation)
+            SessionWorld({.seed = seed, .torchrun_nodes = 0, .segment = 0, .broken = broken})
+                .run()
+                .violation)
       return *violation;
   return "none";
 }
@@ -139,6 +154,16 @@ TEST(BrokenSessionWorld, AVerdictThatIsNotTheSameEverywhereIsNoticed) {
 
 TEST(BrokenSessionWorld, RestartsWithoutALimitAreNoticed) {
   EXPECT_THAT(first_violation(Broken::EndlessRestarts), HasSubstr("restart 1 of 0"));
+}
+
+TEST(BrokenSessionWorld, GroupsThatAreMixedAreNoticed) {
+  std::string violation = "none";
+  for (std::uint64_t seed = 0; seed < 20 && violation == "none"; ++seed)
+    violation =
+        SessionWorld({.seed = seed, .nodes = 9, .segment = 3, .broken = Broken::MixesGroups})
+            .run()
+            .violation.value_or("none");
+  EXPECT_THAT(violation, HasSubstr("among nodes of another group"));
 }
 
 TEST(BrokenSessionWorld, ARoundBelowTheMinimumIsNoticed) {

@@ -136,6 +136,10 @@ void Coordinator::end_hold(Now now, Effects& effects) {
         {.why = Stop::Why::Members,
          .text = std::to_string(missing) + " of the round have not come back to the coordinator"},
         now, effects);
+  // They are here, and had left it before.
+  if (is_running() && static_cast<std::int64_t>(state_.participants.size()) < world_size_)
+    stop_round({.why = Stop::Why::Members, .text = "others of the round have left it"}, now,
+               effects);
   if (state_.closed) return;
   // All were here, and left their round: nobody is waited for.
   if (!announced_ && all_have_returned()) announced_ = returned_.round;
