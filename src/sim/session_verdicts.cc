@@ -26,7 +26,7 @@ bool SessionWorld::has_sessions() const {
 // Behind a full round that torchrun has sealed one waits in vain, and its members meet again and
 // again. The coordinator cannot help it: who has sealed still sees what he wrote a second later.
 bool SessionWorld::can_meet() const {
-  const auto all = static_cast<std::int64_t>(count() + others_.count());
+  const auto all = std::int64_t{count()} + others_.count();
   return seats({}) >= plan_.rules.min_nodes &&
          (!others_.has_torchrun() || all <= plan_.rules.max_nodes);
 }

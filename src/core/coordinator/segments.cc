@@ -56,6 +56,7 @@ void Coordinator::place_groups(Now now) {
     const std::vector<const Node*> loose = take_loose(*group);
     if (last_names.empty()) last_names.insert(names_.begin(), names_.end());
     std::vector<std::pair<Preference, const Node*>> order;
+    order.reserve(loose.size());
     for (const Node* node : loose) order.emplace_back(preference(*node, last_names), node);
     std::sort(order.begin(), order.end());
     std::size_t next = 0;
