@@ -9,4 +9,5 @@ if(NOT REGROUP_TL_EXPECTED)
   return()
 endif()
 
+include(${CMAKE_CURRENT_LIST_DIR}/sodium.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/regroupTargets.cmake)

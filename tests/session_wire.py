@@ -3,14 +3,17 @@
 Nothing here is shared with the C++ code: what both agree on, they agree on by docs/protocol.md.
 """
 
+import hashlib
+import hmac
+import os
 import struct
 
 import store_wire
 from store_wire import RawClient
 
 KEY = b"regroup/session/1"
-HELLO, JOIN, FAILED, DONE, LEAVE, PING, LOOK, WARN = range(1, 9)
-WELCOME, PROGRESS, SEALED, STOP, OVER, REFUSED, PONG, REPORT, WARNED = range(65, 74)
+HELLO, JOIN, FAILED, DONE, LEAVE, PING, LOOK, WARN, PROVE, PROOF = range(1, 11)
+WELCOME, PROGRESS, SEALED, STOP, OVER, REFUSED, PONG, REPORT, WARNED, CHALLENGE, COUNTERPROOF = range(65, 76)
 LARGEST_FRAME = 64 * 1024
 HIGHEST = 1 << 62
 LONGEST = 10 * 365 * 24 * 3600 * 10**9  # Ten years, in nanoseconds.
@@ -90,6 +93,15 @@ def look(run_id=b""):
     return frame(LOOK, text(run_id))
 
 
+def prove(nonce):
+    return frame(PROVE, nonce)
+
+
+def proof_of(side, secret, nonces):
+    """`side`: "agent" or "coordinator"; `nonces`: the agent's, and behind it the coordinator's."""
+    return hmac.digest(secret, b"regroup session 1: " + side.encode() + nonces, hashlib.sha256)
+
+
 class RawSession(RawClient):
     """A connection that is a session, and sends what it is told to."""
 
@@ -108,6 +120,22 @@ class RawSession(RawClient):
         (length,) = struct.unpack("<I", self.receive_exactly(4))
         body = self.receive_exactly(length)
         return body[0], body[1:]
+
+    def challenged(self, nonce=None):
+        """Asks for a proof; gives both nonces."""
+        nonce = os.urandom(32) if nonce is None else nonce
+        self.send(prove(nonce))
+        kind, challenge = self.next_frame()
+        if kind != CHALLENGE:
+            raise AssertionError(f"frame {kind} instead of a challenge: {challenge!r}")
+        return nonce + challenge
+
+    def prove_with(self, secret, more):
+        """Says `more` behind the proof. The coordinator's answer to the proof: its kind, its fields, and those that it
+        should have."""
+        nonces = self.challenged()
+        self.send(frame(PROOF, proof_of("agent", secret, nonces)) + more)
+        return *self.next_frame(), proof_of("coordinator", secret, nonces)
 
     def until_frame(self, kind):
         while (got := self.next_frame())[0] != kind:

@@ -14,6 +14,7 @@ import tempfile
 import termios
 import threading
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from run_support import Crew, LIMIT_S, Run, reserved_port, until
@@ -48,13 +49,13 @@ class CoordinatorTest(unittest.TestCase):
     def coordinator(self, *flags):
         return self.undo.enter_context(Coordinator(*flags, port=self.port))
 
-    def node(self, number, *flags, run_id="job", nnodes="2", command=None):
+    def node(self, number, *flags, run_id="job", nnodes="2", command=None, env=None):
         """A node whose name is its address: the ranks are in the order of the numbers."""
         return self.undo.enter_context(Run(
             "--rdzv-backend", "c10d", "--rdzv-endpoint", self.endpoint, "--rdzv-id", run_id, "--nnodes", nnodes,
             "--local-addr", f"127.0.0.{number}", "--rdzv-conf", "is_host=false", *flags,
             *(self.crew.command() if command is None else command),
-            env={"TMPDIR": str(self.temporary), "TEST_NODE": str(number)}))
+            env={"TMPDIR": str(self.temporary), "TEST_NODE": str(number), **(env or {})}))
 
     def look(self, run_id="job"):
         """The run, as a program is told of it."""
@@ -356,6 +357,133 @@ class Serving(CoordinatorTest):
             told = regroup("coordinator", "--port", store.port)
             self.assertEqual(told.returncode, 2)
             self.assertIn(f"127.0.0.1:{store.port}", told.stderr)
+
+
+class Secret(CoordinatorTest):
+    def secret(self, name, text="what the nodes of the job know\n", mode=0o600):
+        file = self.temporary / name
+        file.write_text(text)
+        file.chmod(mode)
+        return ["--rdzv-secret-file", str(file)]
+
+    def status(self, *flags):
+        return regroup("status", self.endpoint, *flags)
+
+    def assert_fails(self, told, code, pattern):
+        self.assertEqual((told.returncode, told.stdout), (code, ""))
+        self.assertRegex(told.stderr, pattern)
+        self.assertEqual(told.stderr.count("\n"), 1)
+
+    def test_nodes_that_know_it_meet_and_recover(self):
+        ours = self.secret("ours")
+        self.coordinator(*ours)
+        a, b = (self.node(number, "--max-restarts", "3", *ours) for number in (1, 2))
+        workers = self.crew.complete(2)
+        os.kill(workers[1].pid, signal.SIGKILL)
+        self.crew.complete(2, but=workers)
+        self.assertRegex(self.status(*ours).stdout, "127.0.0.2")
+        self.crew.order(0)
+        self.assert_success(a, b)
+
+    def test_a_node_with_another_or_none_is_told_so(self):
+        ours = self.secret("ours")
+        coordinator = self.coordinator(*ours, "--stats")
+        for flags, pattern in ((self.secret("another", "what nobody else knows"), "the secret is not the coordinator's"),
+                               ((), "this coordinator wants a secret: --rdzv-secret-file")):
+            code, out, err = self.node(1, *flags).finish()
+            self.assertEqual((code, out), (71, ""), err)
+            self.assertIn(pattern, err)
+            coordinator.err.until(f"warning coordinator: refused 127.0.0.1:[0-9]+: {pattern}")
+        self.assertEqual(self.crew.starts(), [])
+        coordinator.process.terminate()
+        self.assertEqual(coordinator.process.wait(LIMIT_S), 0)
+        self.assertIn("refused 2", coordinator.err.rest()[-1])
+
+    def test_a_node_with_one_wants_no_coordinator_without(self):
+        self.coordinator()
+        code, _, err = self.node(1, *self.secret("ours")).finish()
+        self.assertEqual(code, 71)
+        self.assertIn("this coordinator has no secret, this node has one (--rdzv-secret-file)", err)
+
+    def test_a_node_with_one_wants_no_plain_store(self):
+        with RegroupServer() as store:
+            self.endpoint = f"127.0.0.1:{store.port}"
+            code, _, err = self.node(1, *self.secret("ours")).finish()
+            self.assertEqual(code, 71)
+            self.assertIn("is no coordinator of regroup and knows no secret (--rdzv-secret-file)", err)
+
+    def test_a_coordinator_that_comes_back_with_another_is_not_heeded(self):
+        """The workers run on to their end, and nobody is told to stop them."""
+        ours = self.secret("ours")
+        first = self.coordinator(*ours)
+        a, b = self.node(1, *ours), self.node(2, *ours)
+        workers = self.crew.complete(2)
+        first.kill()
+        second = self.coordinator(*self.secret("another", "what nobody else knows"))
+        for _ in range(2):
+            second.err.until("refused 127.0.0.1:[0-9]+: the secret is not the coordinator's")
+        self.assertEqual([worker.pid for worker in self.crew.complete(2)], [worker.pid for worker in workers])
+        self.crew.order(0)
+        for run in (a, b):
+            self.assertEqual(run.finish()[0], 0)
+        self.assertEqual(len(self.crew.starts()), 2)
+
+    def test_status(self):
+        ours = self.secret("ours")
+        self.coordinator(*ours)
+        self.assertEqual(self.status(*ours).returncode, 0)
+        self.assert_fails(self.status(), 1, "this coordinator wants a secret: --rdzv-secret-file")
+        self.assert_fails(self.status(*self.secret("another", "what nobody else knows")), 1,
+                          "the secret is not the coordinator's")
+
+    def test_by_a_variable(self):
+        file = self.secret("ours")[1]
+        variable = {"PET_RDZV_SECRET_FILE": file}
+        with unittest.mock.patch.dict(os.environ, variable):
+            self.coordinator()
+            self.assertEqual(self.status().returncode, 0)
+        self.assert_fails(self.status(), 1, "wants a secret")
+        run = self.node(1, nnodes="1", env=variable)
+        self.crew.complete(1)
+        self.crew.order(0)
+        self.assert_success(run)
+        with unittest.mock.patch.dict(os.environ, {"PET_RDZV_SECRET_FILE": ""}):  # Set from what is not set, say.
+            self.assert_fails(regroup("coordinator", "--port", "0"), 2, "PET_RDZV_SECRET_FILE: the secret file")
+
+    def test_a_file_that_is_wrong_is_told_before_anything_starts(self):
+        missing = str(self.temporary / "missing")
+        short = self.secret("short", "x")[1]
+        node = ["run", "--rdzv-backend", "c10d", "--rdzv-endpoint", self.endpoint, "--rdzv-secret-file"]
+        for file, pattern in ((missing, "No such file"), (short, "1 bytes"), (str(self.temporary), "no regular file"),
+                              ("", "cannot be read")):
+            for command in (["status", self.endpoint, "--rdzv-secret-file", file],
+                            ["coordinator", "--port", self.port, "--rdzv-secret-file", file],
+                            [*node, file, "train.py"], [*node, file, "--dry-run", "train.py"]):
+                with self.subTest(command[0], file=file):
+                    self.assert_fails(regroup(*command), 2, f"--rdzv-secret-file: the secret file .*{pattern}")
+        ours = self.secret("ours")
+        self.assert_fails(regroup("run", "--rdzv-backend", "static", "--rdzv-endpoint", self.endpoint, *ours, "x.py"),
+                          2, "--rdzv-secret-file needs a coordinator")
+        for conf in ("session=false", "store_type=file"):
+            told = regroup("run", "--rdzv-backend", "c10d", "--rdzv-endpoint", self.endpoint, "--rdzv-conf", conf, *ours,
+                           "x.py")
+            self.assertEqual(told.returncode, 2, told.stderr)
+            self.assertIn("needs a session with a coordinator", told.stderr)
+
+    def test_dry_run_names_the_file(self):
+        told = regroup("run", "--dry-run", *self.secret("ours"), "--no-python", "true")
+        self.assertRegex(told.stdout, "secret: +in .*ours")
+
+    def test_a_file_that_others_may_read_is_warned_of(self):
+        ours = self.secret("ours", mode=0o644)
+        coordinator = self.coordinator(*ours)
+        coordinator.err.until("ours' is open to other users of this machine; 'chmod 600' closes it")
+        self.assertIn("chmod 600", self.status(*ours).stderr)
+        run = self.node(1, *ours, nnodes="1")
+        self.crew.complete(1)
+        self.crew.order(0)
+        code, _, err = run.finish()
+        self.assertEqual((code, err.count("chmod 600")), (0, 1), err)
 
 
 class Watching(CoordinatorTest):

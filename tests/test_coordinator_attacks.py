@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -20,6 +21,7 @@ import store_wire
 from run_support import until
 from session_wire import RawSession
 from store_support import BINARY
+from store_wire import RawClient
 from test_run import RunTest
 
 CROWD = int(os.environ.get("REGROUP_CROWD", "2000"))
@@ -69,7 +71,11 @@ RUBBISH = {
 }
 
 
-class Attacks(RunTest):
+SECRET = b"what all nodes of the job know"
+
+
+class AttackTest(RunTest):
+    secret_file = None
     def setUp(self):
         super().setUp()
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -79,16 +85,19 @@ class Attacks(RunTest):
 
     def host(self, *flags):
         """Node A, once its coordinator is there."""
-        a = self.node("A", "--max-restarts", "3", "--local-addr", "127.0.0.1", *flags)
+        a = self.node("A", "--max-restarts", "3", "--local-addr", "127.0.0.1", *self.secret_flags(), *flags)
         self.assertTrue(until(lambda: self.look().returncode == 0), a.err.seen)
         return a
 
     def other(self):
-        return self.node("B", "--max-restarts", "3", "--local-addr", "127.0.0.2")
+        return self.node("B", "--max-restarts", "3", "--local-addr", "127.0.0.2", *self.secret_flags())
+
+    def secret_flags(self):
+        return [] if self.secret_file is None else ["--rdzv-secret-file", self.secret_file]
 
     def look(self):
-        return subprocess.run([BINARY, "status", f"127.0.0.1:{self.port}", "--run", "job"], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True)
+        return subprocess.run([BINARY, "status", f"127.0.0.1:{self.port}", "--run", "job", *self.secret_flags()],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     def session(self):
         return self.guests.enter_context(RawSession(self.port))
@@ -130,6 +139,8 @@ class Attacks(RunTest):
         self.assertTrue(until(lambda: len(times) >= threads))
         return times
 
+
+class Attacks(AttackTest):
     # ---- what is said ----
 
     def test_rubbish_ends_its_own_session_only(self):
@@ -286,6 +297,108 @@ class Attacks(RunTest):
         times = self.keep_at_it(attack, 4)
         self.starts_recovers_and_ends(a)
         self.assertGreater(len(times), 4)
+
+
+class Secret(AttackTest):
+    """The job has a secret, and the others do not know it."""
+
+    def setUp(self):
+        super().setUp()
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.secret_file = os.path.join(folder, "secret")
+        with open(os.open(self.secret_file, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(SECRET + b"\n")
+
+    def assert_refused(self, stranger, pattern):
+        kind, fields = stranger.next_frame()
+        self.assertEqual(kind, wire.REFUSED)
+        self.assertIn(pattern, fields)
+        self.assertEqual(fields[-1:], b"\1")  # Trying again is useless.
+        self.assertEqual(stranger.receive_to_end(), b"")
+
+    def test_who_knows_it_is_heard(self):
+        """So that what the others are told is not what all are told."""
+        a = self.host()
+        friend = self.session()
+        kind, proof, right = friend.prove_with(SECRET, wire.look(RUN))
+        self.assertEqual((kind, proof), (wire.COUNTERPROOF, right))
+        friend.until_frame(wire.REPORT)
+        self.starts_recovers_and_ends(a)
+
+    def test_without_it_nothing_is_heard(self):
+        a, b = self.host(), self.other()
+        before = self.crew.complete(2)
+        words = {"hello": wire.hello(RUN, pid=1) + wire.join(1), "look": wire.look(), "end": wire.leave(close=True),
+                 "node B": wire.hello(RUN, address=b"127.0.0.2", pid=b.pid, name=b"127.0.0.2"),
+                 "warning": wire.warn(signal.SIGKILL), "proof of nothing": wire.frame(wire.PROOF, bytes(32))}
+        for name, data in words.items():
+            with self.subTest(name), RawSession(self.port) as stranger:
+                stranger.send(data)
+                self.assert_refused(stranger, b"wants a secret")
+            with self.subTest(f"{name}, once asked for a proof"), RawSession(self.port) as stranger:
+                stranger.challenged()
+                stranger.send(data)
+                self.assert_refused(stranger, b"")
+        self.assertEqual([one.pid for one in self.crew.complete(2)], [one.pid for one in before])
+        self.recovers(before, 1)
+        self.ends_well(a, b)
+        self.assertEqual(len(self.crew.starts()), 4)
+
+    def test_a_flood_of_wrong_proofs(self):
+        a = self.host()
+
+        def attack():
+            with RawSession(self.port) as guesser:
+                kind, _, _ = guesser.prove_with(os.urandom(16), wire.hello(RUN, pid=next(self.numbers)) + wire.join(1))
+                return kind
+        times = self.keep_at_it(attack, 4)
+        self.starts_recovers_and_ends(a)
+        self.assertGreater(len(times), 4)
+        self.assertEqual(set(times), {wire.REFUSED})
+
+    def test_what_was_heard_on_another_connection_is_worth_nothing(self):
+        """Somebody has heard all of a session that went well, and says the agent's part of it again."""
+        a = self.host()
+        nonce = os.urandom(32)
+        with RawSession(self.port) as friend:
+            nonces = friend.challenged(nonce)
+            proof = wire.frame(wire.PROOF, wire.proof_of("agent", SECRET, nonces))
+            friend.send(proof + wire.look(RUN))
+            heard = friend.next_frame()[1]
+        for said_again in (proof, wire.frame(wire.PROOF, heard)):
+            with RawSession(self.port) as liar:
+                self.assertNotEqual(liar.challenged(nonce), nonces)
+                liar.send(said_again + wire.hello(RUN, pid=1) + wire.join(1))
+                self.assert_refused(liar, b"not the coordinator's")
+        self.starts_recovers_and_ends(a)
+
+    def test_half_a_proof_and_silence(self):
+        a = self.host()
+        for words in (wire.prove(bytes(32))[:20], wire.prove(bytes(32)), b""):
+            self.session().send(words)
+        self.starts_recovers_and_ends(a)
+
+    def test_the_state_in_the_store_changes_nothing(self):
+        """What torchrun's nodes do to meet: read the state, swap another in."""
+        key = b"/torch.rendezvous." + RUN
+        a, b = self.host(), self.other()
+        before = self.crew.complete(2)
+
+        def attack():
+            with RawClient(self.port) as store:
+                state = store.ask(store_wire.get(key))[8:]
+                store.ask(store_wire.compare_set(key, state, b"gANuZXc="))
+                store.ask(store_wire.set_(key, state) + store_wire.delete_key(key))
+                return state
+        attack()
+        close = subprocess.run([BINARY, "rendezvous", "close", "--rdzv-endpoint", f"127.0.0.1:{self.port}",
+                                "--rdzv-id", "job"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertIn("was closed before", close.stdout, close.stderr)
+        self.keep_at_it(attack, 1)
+        self.assertEqual([one.pid for one in self.crew.complete(2)], [one.pid for one in before])
+        self.recovers(before, 1)
+        self.ends_well(a, b)
+        self.assertEqual(len(self.crew.starts()), 4)
 
 
 if __name__ == "__main__":

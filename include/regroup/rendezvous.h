@@ -85,6 +85,10 @@ struct RendezvousParameters {
   // store (docs/rendezvous.md). Without it, or if the store is PyTorch's, the nodes share a state.
   std::optional<AgentPart> agent = {};
 
+  // Holds a secret that the nodes and their coordinator prove to each other that they know: only
+  // with `agent`, and with no other server than regroup's. Empty: none.
+  std::string secret_file = {};
+
   // One line about what is waited for: when it changes, and every ten seconds. Empty: logged.
   std::function<void(const std::string&)> on_status = {};
 

@@ -135,6 +135,8 @@ struct StoreServerOptions {
   std::string host = "127.0.0.1";  // An address, a name, "::" or "0.0.0.0"; just that is bound.
   std::uint16_t port = 0;          // 0: any free port, bound once and kept.
   bool coordinator = false;  // Agents of regroup may hold sessions here: see docs/protocol.md.
+  // Holds what they have to prove to know (--rdzv-secret-file). Empty: nothing.
+  std::string secret_file = {};
 };
 
 // A store server inside this process, on a thread of its own. Clients may be PyTorch's.

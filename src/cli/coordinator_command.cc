@@ -27,7 +27,8 @@ void add_coordinator_command(CLI::App& app, int& exit_code) {
       "It may be killed and started again on the same port while workers run: they run on, and\n"
       "their nodes come back by themselves. Asked to stop (SIGTERM, Ctrl-C), it stays until every\n"
       "node has said goodbye; a second signal ends it at once. SIGUSR1 prints counters.\n"
-      "Whoever reaches the port is trusted, and only this machine does unless --host is given.");
+      "Whoever reaches the port is trusted, and only this machine does unless --host is given;\n"
+      "with --rdzv-secret-file, whoever knows the secret.");
   add_serve_flags(*command, "coordinator", *flags);
   command->callback([flags, &exit_code] { exit_code = serve(*flags); });
 }

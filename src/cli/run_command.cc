@@ -177,6 +177,8 @@ void print_plan(const Prepared& prepared) {
             << "rendezvous:   " << agent.rendezvous.backend << " at " << agent.rendezvous.endpoint
             << ", run " << agent.rendezvous.run_id << ", " << agent.rendezvous.min_nodes << " to "
             << agent.rendezvous.max_nodes << " nodes\n";
+  if (!agent.rendezvous.secret_file.empty())
+    std::cout << "secret:       in " << printable(agent.rendezvous.secret_file) << "\n";
   for (std::size_t rank = 0; rank < agent.spec.cpus.size(); ++rank)
     std::cout << "CPUs of " << rank << ":    " << in_ranges(agent.spec.cpus[rank]) << "\n";
   std::cout << std::flush;

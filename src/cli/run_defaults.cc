@@ -14,6 +14,7 @@
 #include "cli/node_range.h"
 #include "cli/run_words.h"
 #include "runtime/rendezvous_settings.h"
+#include "runtime/session_secret.h"
 
 namespace regroup::cli {
 namespace {
@@ -66,9 +67,10 @@ class Resolver {
 
   Result<RunPlan> resolve() {
     using Step = Result<void> (Resolver::*)();
-    for (const Step step : {&Resolver::choose_mode, &Resolver::count_nodes, &Resolver::read_numbers,
-                            &Resolver::read_config, &Resolver::choose_meeting,
-                            &Resolver::check_groups, &Resolver::check_output})
+    for (const Step step :
+         {&Resolver::choose_mode, &Resolver::count_nodes, &Resolver::read_numbers,
+          &Resolver::read_config, &Resolver::choose_meeting, &Resolver::check_groups,
+          &Resolver::read_secret, &Resolver::check_output})
       if (auto good = (this->*step)(); !good) return tl::unexpected(good.error());
     // The nodes tell each other their roles as text.
     if (valid_utf8(flags_.role) != flags_.role) return wrong("role", flags_.role, "text in UTF-8");
@@ -258,6 +260,21 @@ class Resolver {
       plan_.warnings.push_back(flags_.named("topology-key") +
                                " has no effect with the static backend: --node-rank is the order");
     return runtime::check_segment(plan_.rendezvous, plan_.rules.segment);
+  }
+
+  // Read again by whoever uses it; but what is wrong with it is said before anything starts.
+  Result<void> read_secret() {
+    const std::string& file = flags_.rdzv_secret_file;
+    if (!has("rdzv-secret-file")) return {};
+    if (plan_.rendezvous.backend == "static")
+      return fail(ErrorKind::InvalidArgument,
+                  flags_.named("rdzv-secret-file") +
+                      " needs a coordinator, which the static backend has not. Pass "
+                      "--rdzv-backend=c10d");
+    if (auto secret = runtime::Secret::read(file); !secret)
+      return wrong("rdzv-secret-file", secret.error());
+    plan_.rendezvous.secret_file = file;
+    return {};
   }
 
   // Again by whoever uses the flags, but there a variable would be called by the flag's name.

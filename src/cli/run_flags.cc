@@ -56,6 +56,8 @@ void add_node_flags(CLI::App& command, RunFlags& flags) {
   rendezvous.value("rdzv-id", flags.rdzv_id, "ID", "Name of the run, the same on every node");
   rendezvous.value("rdzv-conf", flags.rdzv_conf, "KEY=VALUE,...",
                    "Timeouts and the like; docs/rendezvous.md has the keys");
+  rendezvous.value("rdzv-secret-file", flags.rdzv_secret_file, "FILE",
+                   "Meet only those who know what is in it, the same on every node (c10d)");
 }
 
 void add_process_flags(CLI::App& command, RunFlags& flags) {

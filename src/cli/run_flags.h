@@ -36,6 +36,7 @@ struct RunFlags {
   std::string rdzv_endpoint;
   std::string rdzv_id = "none";
   std::string rdzv_conf;
+  std::string rdzv_secret_file;  // Empty: no secret.
 
   std::string nproc_per_node = "1";
   std::string max_restarts = "0";

@@ -48,6 +48,7 @@ const Row kValues[] = {
     {"rdzv-endpoint", "", READ(rdzv_endpoint)},
     {"rdzv-id", "none", READ(rdzv_id)},
     {"rdzv-conf", "", READ(rdzv_conf)},
+    {"rdzv-secret-file", "", READ(rdzv_secret_file)},
     {"max-restarts", "0", READ(max_restarts)},
     {"monitor-interval", "0.1", READ(monitor_interval), "5"},
     {"start-method", "spawn", READ(start_method), "fork"},

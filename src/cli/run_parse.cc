@@ -56,6 +56,9 @@ constexpr std::array kTorchrunOptions = std::to_array<TorchrunOption>({{"nnodes"
                                                                        {"print-completion", false},
                                                                        {"help", false}});
 
+// Ours, and yet with a variable: it is one for all runs of a cluster, as an endpoint may be.
+constexpr std::string_view kSecretFile = "rdzv-secret-file";
+
 struct Choice {
   std::string_view option;
   std::vector<std::string> values;
@@ -168,6 +171,11 @@ class Parser {
                                        [&](const RunOption& known) { return known.name == name; });
       if (auto good = option->takes_value ? set(*option, text) : set_flag(*option, text); !good)
         return good;
+    }
+    if (const char* file = environment_(variable_of(kSecretFile).c_str());
+        file != nullptr && !flags_.given.contains(std::string(kSecretFile))) {
+      flags_.given[std::string(kSecretFile)] = variable_of(kSecretFile);
+      flags_.rdzv_secret_file = file;
     }
     if (flags_.python.empty())
       if (const char* python = environment_("PYTHON_EXEC"); python != nullptr)

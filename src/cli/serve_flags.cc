@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <memory>
+#include <utility>
 
 namespace regroup::cli {
 namespace {
@@ -57,6 +59,9 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
       .add_option("--port-file", options.port_file,
                   "Write the port there while the " + what + " listens")
       ->type_name("FILE");
+  if (options.host.coordinator)
+    add_secret_flag(command, flags.secret_file,
+                    "Let only those in who know what is in it, the same on every node");
   command.add_flag("--stats", options.stats_at_end, "Print counters when the " + what + " ends");
   command.option_defaults()->always_capture_default();
 
@@ -82,6 +87,15 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
 int serve(const ServeFlags& flags) {
   runtime::StoreServiceOptions options = flags.options;
   options.linger = std::chrono::microseconds(flags.linger_us);
+  // Without a coordinator there is no such flag, and its variable is somebody else's.
+  if (options.host.coordinator) {
+    auto secret = read_secret_flag(flags.secret_file);
+    if (!secret) {
+      std::cerr << "regroup: " << secret.error().message << "\n";
+      return kBadStart;
+    }
+    if (*secret) options.host.secret = std::make_shared<const runtime::Secret>(std::move(**secret));
+  }
   // A value as long as allowed must fit into a request.
   auto& most = options.host.limits;
   most.request_bytes = std::max(most.request_bytes, most.key_bytes + 2 * most.value_bytes);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/cli.h"
+#include "cli/secret_flag.h"
 #include "regroup/result.h"
 #include "runtime/store_service.h"
 
@@ -13,6 +14,7 @@ namespace regroup::cli {
 struct ServeFlags {
   runtime::StoreServiceOptions options = {};
   std::int64_t linger_us = 0;
+  SecretFile secret_file = {};  // Of a coordinator.
 };
 
 // `what` is served, as the help calls it. The defaults are those of `flags.options`.

@@ -18,6 +18,7 @@
 #include "base/endpoint.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/secret_flag.h"
 #include "cli/status_text.h"
 #include "cli/view.h"
 #include "runtime/rendezvous_settings.h"
@@ -31,6 +32,7 @@ using Clock = std::chrono::steady_clock;
 struct Flags {
   std::string endpoint;
   std::string run_id;
+  SecretFile secret_file;
   bool watch = false;
   bool json = false;
   bool all = false;
@@ -167,7 +169,12 @@ int status(const Flags& flags) {
     return kBadStart;
   }
   const std::string name = runtime::text_of(*where);
-  runtime::StatusClient client(*where, seconds(flags.timeout_seconds));
+  auto secret = read_secret_flag(flags.secret_file);
+  if (!secret) {
+    report(secret.error().message);
+    return kBadStart;
+  }
+  runtime::StatusClient client(*where, seconds(flags.timeout_seconds), std::move(*secret));
   Screen screen(flags);
   if (flags.watch) end_quietly_on_signals();
   // What is wrong from the beginning is not waited for: it may be a slip of the pen.
@@ -209,6 +216,7 @@ void add_status_command(CLI::App& app, int& exit_code) {
         return parsed ? std::string() : parsed.error().message;
       });
   command->add_option("--run", flags->run_id, "This run alone (its --rdzv-id)")->type_name("ID");
+  add_secret_flag(*command, flags->secret_file, "The coordinator's secret, if it has one");
   command->add_flag("--all", flags->all, "List every node and every run, however many");
   command->add_flag("--json", flags->json, "As JSON, in one line, for programs");
   command->add_flag("--watch", flags->watch, "Look again and again, until Ctrl-C");

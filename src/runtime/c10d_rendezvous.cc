@@ -65,21 +65,26 @@ constexpr Duration kSessionLimit = 5s;
 constexpr Duration kPauseBetweenTries = 100ms;
 
 // None: the server is no coordinator, but PyTorch's.
-Result<std::optional<io::ClientSocket>> open_session(const std::string& host, std::uint16_t port,
-                                                     Duration limit) {
+Result<std::optional<OpenedSession>> open_session(const std::string& host, std::uint16_t port,
+                                                  const Secret* secret, Duration limit) {
   const Instant deadline = io::deadline_after(limit);
   auto channel = StoreChannel::open(host, port, deadline);
   if (!channel) return tl::unexpected(channel.error());
-  return channel->into_session(deadline);
+  auto socket = channel->into_session(deadline);
+  if (!socket) return tl::unexpected(socket.error());
+  if (!*socket) return std::nullopt;
+  auto opened = open_with_secret(std::move(**socket), secret, deadline);
+  if (!opened) return tl::unexpected(opened.error());
+  return std::move(*opened);
 }
 
 // The server has answered a moment ago; but it may be very busy, or be started again just now.
-Result<std::optional<io::ClientSocket>> open_first_session(const MeetingStore& meeting,
-                                                           const RendezvousParameters& parameters,
-                                                           Duration limit) {
+Result<std::optional<OpenedSession>> open_first_session(const MeetingStore& meeting,
+                                                        const RendezvousParameters& parameters,
+                                                        const Secret* secret, Duration limit) {
   const Instant until = io::deadline_after(limit);
   for (;;) {
-    auto opened = open_session(meeting.server_address, meeting.reached.port, kSessionLimit);
+    auto opened = open_session(meeting.server_address, meeting.reached.port, secret, kSessionLimit);
     const bool may_pass = !opened && (opened.error().kind == ErrorKind::Connection ||
                                       opened.error().kind == ErrorKind::Timeout);
     if (!may_pass || io::now() >= until) return opened;
@@ -89,12 +94,13 @@ Result<std::optional<io::ClientSocket>> open_first_session(const MeetingStore& m
   }
 }
 
-std::function<Result<io::ClientSocket>()> session_opener(const std::string& address,
-                                                         const Endpoint& reached) {
-  return [address, reached]() -> Result<io::ClientSocket> {
-    auto opened = open_session(address, reached.port, kKnownAddressLimit);
+std::function<Result<OpenedSession>()> session_opener(const std::string& address,
+                                                      const Endpoint& reached,
+                                                      const std::shared_ptr<const Secret>& secret) {
+  return [address, reached, secret]() -> Result<OpenedSession> {
+    auto opened = open_session(address, reached.port, secret.get(), kKnownAddressLimit);
     if (!opened && reached.host != address)
-      opened = open_session(reached.host, reached.port, kNameLimit);
+      opened = open_session(reached.host, reached.port, secret.get(), kNameLimit);
     if (!opened) return tl::unexpected(opened.error());
     if (!*opened) return fail(ErrorKind::Connection, "the server there is no coordinator");
     return std::move(**opened);
@@ -110,7 +116,23 @@ Result<void> check_shared_state_will_do(const RendezvousParameters& parameters) 
                   ": a store that regroup does not serve, or a session was not wanted");
 }
 
+// Null: none is wanted.
+Result<std::shared_ptr<const Secret>> secret_of(const RendezvousParameters& parameters) {
+  if (parameters.secret_file.empty()) return nullptr;
+  auto secret = Secret::read(parameters.secret_file);
+  if (!secret) return tl::unexpected(secret.error());
+  if (!secret->warning().empty()) log_warning(secret->warning());
+  return std::make_shared<const Secret>(std::move(*secret));
+}
+
+tl::unexpected<Error> no_session_for_secret() {
+  return fail(ErrorKind::InvalidArgument,
+              "a secret (--rdzv-secret-file) needs a session with a coordinator, over TCP: without "
+              "session=false and store_type=file in --rdzv-conf");
+}
+
 Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters& parameters) {
+  if (!parameters.secret_file.empty()) return no_session_for_secret();
   if (parameters.endpoint.empty())
     return fail(ErrorKind::InvalidArgument,
                 "store_type=file needs an endpoint: the path of a file that all nodes share");
@@ -142,9 +164,16 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
   if (!read_timeout) return tl::unexpected(read_timeout.error());
   const auto settings = settings_of(parameters);
   if (!settings) return tl::unexpected(settings.error());
+  const auto wants_session = parameters.boolean("session");
+  if (!wants_session) return tl::unexpected(wants_session.error());
+  const bool has_session = parameters.agent && wants_session->value_or(true);
+  if (!has_session && !parameters.secret_file.empty()) return no_session_for_secret();
+  const auto secret = secret_of(parameters);
+  if (!secret) return tl::unexpected(secret.error());
 
   MeetingStoreOptions options{.endpoint = *endpoint,
                               .is_host = *is_host,
+                              .secret_file = parameters.secret_file,
                               .local_addr = parameters.local_addr,
                               .connect_timeout = settings->join_timeout,
                               .read_timeout = *read_timeout,
@@ -157,18 +186,20 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
   const auto owner = std::make_shared<MeetingStore>(std::move(*meeting));
   const StoreOpener open_store =
       opener(owner, options, {.each_try = 10s, .read_timeout = *read_timeout});
-  const auto wants_session = parameters.boolean("session");
-  if (!wants_session) return tl::unexpected(wants_session.error());
-  if (parameters.agent && wants_session->value_or(true)) {
-    auto first = open_first_session(*owner, parameters, settings->join_timeout);
+  if (has_session) {
+    auto first = open_first_session(*owner, parameters, secret->get(), settings->join_timeout);
     if (!first) return tl::unexpected(first.error());
+    if (!*first && *secret != nullptr)
+      return fail(ErrorKind::Unsupported,
+                  "the store at " + parameters.endpoint +
+                      " is no coordinator of regroup and knows no secret (--rdzv-secret-file)");
     if (*first) {
       SessionRendezvousOptions session{
           .parameters = parameters,
           .settings = *settings,
           .address = owner->announced,
           .first = std::move(**first),
-          .connect = session_opener(owner->server_address, owner->reached),
+          .connect = session_opener(owner->server_address, owner->reached, *secret),
           .open_store = open_store};
       if (owner->server) session.sessions_here = [owner] { return owner->server->sessions(); };
       return make_session_rendezvous(std::move(session));

@@ -25,8 +25,10 @@ Now read_clocks() { return {io::now(), {io::utc_micros()}}; }
 // Every event (bytes of a session, the timer, a swapped state) comes to its end in finish().
 class Host final : public CoordinatorHost, private PeerHost {
  public:
-  Host(io::Loop& loop, KeyAccess& keys, const SessionLimits& limits)
+  Host(io::Loop& loop, KeyAccess& keys, const SessionLimits& limits,
+       std::shared_ptr<const Secret> secret)
       : limits_(limits),
+        secret_(std::move(secret)),
         loop_(loop),
         keys_(keys),
         timer_(loop),
@@ -36,6 +38,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   std::unique_ptr<SessionPeer> open(std::shared_ptr<io::Connection> connection,
                                     std::function<void()> drop) override {
     auto peer = sessions_.add(std::move(connection), std::move(drop));
+    peer->gate = SessionGate(secret_.get());
     finish();
     return peer;
   }
@@ -125,6 +128,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   void take(Peer& peer, FromAgent message, Now now) {
+    if (!passes_gate(peer, message)) return;
     if (const auto* look = std::get_if<Look>(&message)) return report(peer, *look, now);
     if (auto* hello = std::get_if<Hello>(&message)) {
       if (peer.stage == Stage::InARun) return sessions_.doom(peer, "it said hello twice");
@@ -136,6 +140,26 @@ class Host final : public CoordinatorHost, private PeerHost {
     // Most messages by far say only that a node lives. That moves a deadline further away, and to
     // wake up early for once is cheaper than to look for the next one each time.
     carry_out(run, !std::holds_alternative<Ping>(message));
+  }
+
+  bool passes_gate(Peer& peer, const FromAgent& message) {
+    using What = SessionGate::Verdict::What;
+    SessionGate::Verdict verdict = peer.gate.judge(message);
+    switch (verdict.what) {
+      case What::Pass:
+        return true;
+      case What::Answer:
+        sessions_.send(peer, *verdict.answer);
+        break;
+      case What::Refuse:
+        sessions_.complain("refused " + peer.connection->peer() + ": " + verdict.why);
+        sessions_.refuse(peer, std::move(verdict.why), true);
+        break;
+      case What::Doom:
+        sessions_.doom(peer, verdict.why);
+        break;
+    }
+    return false;
   }
 
   void welcome(Peer& peer, Hello hello, Now now) {
@@ -160,7 +184,9 @@ class Host final : public CoordinatorHost, private PeerHost {
 
   Run* make_run(const Hello& hello, Now now) {
     const bool has_groups = hello.rules.segment > 0;  // Who has no session cannot say its own.
-    ShownState shown(hello.run_id, has_groups ? ShownState::To::SessionsOnly : ShownState::To::All);
+    const bool is_closed_to_others = has_groups || secret_ != nullptr;
+    ShownState shown(hello.run_id,
+                     is_closed_to_others ? ShownState::To::SessionsOnly : ShownState::To::All);
     auto present = shown.find(keys_);
     if (!present) {
       complain_of_state(hello.run_id, present.error());
@@ -238,6 +264,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   const SessionLimits limits_;
+  const std::shared_ptr<const Secret> secret_;  // Null: none.
   io::Loop& loop_;
   KeyAccess& keys_;
   io::Timer timer_;
@@ -253,8 +280,9 @@ class Host final : public CoordinatorHost, private PeerHost {
 }  // namespace
 
 std::unique_ptr<CoordinatorHost> CoordinatorHost::make(io::Loop& loop, KeyAccess& keys,
-                                                       const SessionLimits& limits) {
-  return std::make_unique<Host>(loop, keys, limits);
+                                                       const SessionLimits& limits,
+                                                       std::shared_ptr<const Secret> secret) {
+  return std::make_unique<Host>(loop, keys, limits, std::move(secret));
 }
 
 }  // namespace regroup::runtime

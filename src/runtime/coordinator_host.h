@@ -12,6 +12,7 @@
 
 #include "core/coordinator/coordinator.h"
 #include "io/loop.h"
+#include "runtime/session_secret.h"
 #include "runtime/session_service.h"
 #include "wire/run_status.h"
 
@@ -27,9 +28,11 @@ struct Presence {
 
 class CoordinatorHost : public SessionService {
  public:
-  // The loop and the keys must outlive it.
+  // The loop and the keys must outlive it. With a secret (null: none) only those who have it are
+  // heard, and runs are for nodes with a session only.
   static std::unique_ptr<CoordinatorHost> make(io::Loop& loop, KeyAccess& keys,
-                                               const SessionLimits& limits = {});
+                                               const SessionLimits& limits = {},
+                                               std::shared_ptr<const Secret> secret = nullptr);
 
   virtual CoordinatorCounters counters() const = 0;
   virtual Presence presence() const = 0;

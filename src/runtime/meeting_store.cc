@@ -149,7 +149,10 @@ class Search {
   // Becomes host, or learns why not. That is a failure only for who was told to be host; for all
   // others somebody on this machine was faster, and is there to be reached.
   Attempt<void> serve() {
-    StoreServerOptions where{.host = "::", .port = endpoint_.port, .coordinator = true};
+    StoreServerOptions where{.host = "::",
+                             .port = endpoint_.port,
+                             .coordinator = true,
+                             .secret_file = options_.secret_file};
     if (literal_) where.host = endpoint_.host;
     if (is_localhost(endpoint_.host)) where.host = "localhost";
     auto started = StoreServer::start(where);

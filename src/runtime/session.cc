@@ -32,7 +32,8 @@ struct Awaited {
   std::condition_variable changed;
   bool ending = false;
   bool connecting = false;
-  std::optional<io::ClientSocket> connected = {};
+  std::optional<OpenedSession> connected = {};
+  std::string refused = {};                // Why it is useless to connect again.
   std::shared_ptr<SessionLine> line = {};  // Empty while it is lost.
   std::uint64_t pings = 0;                 // Numbers given to pings; none comes twice.
   std::uint64_t answered = 0;
@@ -40,7 +41,7 @@ struct Awaited {
 
 class TheSession final : public Session {
  public:
-  TheSession(io::ClientSocket first, SessionOptions options) : options_(std::move(options)) {
+  TheSession(OpenedSession first, SessionOptions options) : options_(std::move(options)) {
     awaited_->line = std::make_shared<SessionLine>(std::move(first));
   }
 
@@ -110,7 +111,7 @@ class TheSession final : public Session {
         pulse.heard(io::now());
         in.commit(*got);
         if (in.size() >= at_least)
-          if (auto why = take_messages(in, at_least, pulse)) return *why;
+          if (auto why = take_messages(line, in, at_least, pulse)) return *why;
       } else if (got.error().kind != ErrorKind::Timeout) {
         return got.error().message;
       }
@@ -127,7 +128,8 @@ class TheSession final : public Session {
   }
 
   // Hands on the whole frames. Why the connection cannot go on, if so.
-  std::optional<std::string> take_messages(ByteBuffer& in, std::size_t& at_least, Pulse& pulse) {
+  std::optional<std::string> take_messages(SessionLine& line, ByteBuffer& in, std::size_t& at_least,
+                                           Pulse& pulse) {
     for (;;) {
       auto parsed = wire::parse_frame_from_coordinator(in.view());
       if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
@@ -142,6 +144,10 @@ class TheSession final : public Session {
       auto& whole = std::get<wire::WholeFrame<FromCoordinator>>(parsed);
       in.consume(whole.size);
       if (is_ending()) return "the session ends";
+      if (line.awaits_proof() && !std::holds_alternative<Refused>(whole.message)) {
+        if (line.take_proof(whole.message)) continue;
+        whole.message = Refused{.why = kNotProven, .lasting = true};
+      }
       if (const auto* pong = std::get_if<Pong>(&whole.message)) {
         heard_pong(pong->number);
         continue;
@@ -173,18 +179,22 @@ class TheSession final : public Session {
   std::shared_ptr<SessionLine> reconnect() {
     for (;;) {
       if (!pause(pauses_.next())) return nullptr;
-      auto socket = try_to_connect();
+      auto opened = try_to_connect();
+      if (std::string why = why_refused(); !why.empty()) {
+        options_.on_message(Refused{.why = std::move(why), .lasting = true});
+        return nullptr;
+      }
       const std::lock_guard lock(awaited_->mutex);
       if (awaited_->ending) return nullptr;
-      if (!socket) continue;
+      if (!opened) continue;
       // From here on what is said waits for the introduction; until here it was dropped, and the
       // introduction that is asked for now knows of it.
-      return awaited_->line = std::make_shared<SessionLine>(std::move(*socket));
+      return awaited_->line = std::make_shared<SessionLine>(std::move(*opened));
     }
   }
 
   // Empty: it failed, or the session ends.
-  std::optional<io::ClientSocket> try_to_connect() {
+  std::optional<OpenedSession> try_to_connect() {
     std::unique_lock lock(awaited_->mutex);
     awaited_->connecting = true;
     try {
@@ -194,6 +204,8 @@ class TheSession final : public Session {
           const std::lock_guard own_lock(awaited->mutex);
           awaited->connecting = false;
           if (made && !awaited->ending) awaited->connected = std::move(*made);
+          if (!made && made.error().kind == ErrorKind::Refused)
+            awaited->refused = made.error().message;
         }
         awaited->changed.notify_all();
       }).detach();
@@ -202,6 +214,12 @@ class TheSession final : public Session {
     }
     awaited_->changed.wait(lock, [&] { return awaited_->ending || !awaited_->connecting; });
     return std::exchange(awaited_->connected, std::nullopt);
+  }
+
+  // Empty: it was not, or nobody is to be told any more.
+  std::string why_refused() const {
+    const std::lock_guard lock(awaited_->mutex);
+    return awaited_->ending ? std::string() : awaited_->refused;
   }
 
   // False: the session ends.
@@ -254,7 +272,7 @@ class TheSession final : public Session {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::start(io::ClientSocket first, SessionOptions options) {
+Result<std::unique_ptr<Session>> Session::start(OpenedSession first, SessionOptions options) {
   auto session = std::make_unique<TheSession>(std::move(first), std::move(options));
   if (auto started = session->start_thread(); !started) return tl::unexpected(started.error());
   return session;

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/coordinator/messages.h"
-#include "io/client_socket.h"
 #include "regroup/result.h"
 #include "regroup/time.h"
+#include "runtime/session_opening.h"
 
 namespace regroup::runtime {
 
@@ -21,13 +21,14 @@ struct SessionOptions {
   // A greeted connection that has become a session. May block, and is called again and again while
   // the connection is lost, each time on a thread of its own, one at a time. It must own all that
   // it uses: a call that is under way when the session ends is not waited for, and what it brings
-  // is closed.
-  std::function<Result<io::ClientSocket>()> connect;
+  // is closed. ErrorKind::Refused counts as a lasting Refused; after all else it is called again.
+  std::function<Result<OpenedSession>()> connect;
   // What is said first on every connection: Hello, and what of the things said since still waits
   // for its answer. On the session's thread. What is said while it is asked for goes out behind it,
   // so it may be said twice, but is never lost.
   std::function<std::vector<core::coordinator::FromAgent>()> introduction;
-  // On the session's thread: every message but Pong, in order. A lasting Refused is the last.
+  // On the session's thread: every message but Pong, in order. A lasting Refused is the last; that
+  // the coordinator has not proven itself is one, too.
   std::function<void(core::coordinator::FromCoordinator)> on_message;
   // On the session's thread: the connection is lost, and another is being looked for. Once for each
   // that is lost; that there is another is heard by its Welcome.
@@ -41,7 +42,7 @@ struct SessionOptions {
 class Session {
  public:
   // The first connection is there; the introduction is sent at once.
-  static Result<std::unique_ptr<Session>> start(io::ClientSocket first, SessionOptions options);
+  static Result<std::unique_ptr<Session>> start(OpenedSession first, SessionOptions options);
   // Closes, at once. But for a connect() that is under way, no call of the options comes
   // afterwards.
   virtual ~Session() = default;

@@ -7,6 +7,7 @@
 namespace regroup::runtime {
 
 using core::coordinator::FromAgent;
+using core::coordinator::FromCoordinator;
 
 void SessionLine::say(const FromAgent& message) {
   const std::lock_guard lock(mutex_);
@@ -17,10 +18,17 @@ void SessionLine::say(const FromAgent& message) {
 void SessionLine::introduce(const std::vector<FromAgent>& introduction) {
   const std::lock_guard lock(mutex_);
   const ByteBuffer meanwhile = std::exchange(out_, {});
+  if (proofs_) proofs_->append_ours(out_);
   for (const FromAgent& message : introduction) wire::append_frame(out_, message);
   out_.append(meanwhile.view());
   introduced_ = true;
   send();
+}
+
+bool SessionLine::take_proof(const FromCoordinator& message) {
+  if (!proofs_ || !proofs_->is_theirs(message)) return false;
+  proofs_.reset();
+  return true;
 }
 
 Result<std::size_t> SessionLine::receive(std::span<char> room, Instant deadline) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/coordinator/coordinator.h"
+#include "runtime/session_gate.h"
 #include "runtime/session_service.h"
 
 namespace regroup::runtime {
@@ -48,6 +49,7 @@ struct Peer final : SessionPeer {
   const std::shared_ptr<io::Connection> connection;
   const std::function<void()> drop;
   Stage stage = Stage::New;
+  SessionGate gate;             // Before it, nothing is heard.
   Run* run = nullptr;           // Of one that is in a run, or doomed in it.
   bool touched = false;         // Has something to flush.
   std::size_t seen = 0;         // Bytes of its input that have been counted.

@@ -103,7 +103,7 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
 
   ~SessionHandler() override { take_session(); }
 
-  Result<void> start(io::ClientSocket first) {
+  Result<void> start(OpenedSession first) {
     auto session =
         Session::start(std::move(first),
                        {.connect = connect_,
@@ -132,9 +132,9 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
       auto offer = bootstrap_.offer();
       if (!offer) return tl::unexpected(offer.error());
       if (!has_session()) {  // A join that was given up ended it.
-        auto socket = connect_();
-        if (!socket) return tl::unexpected(socket.error());
-        if (auto started = start(std::move(*socket)); !started)
+        auto opened = connect_();
+        if (!opened) return tl::unexpected(opened.error());
+        if (auto started = start(std::move(*opened)); !started)
           return tl::unexpected(started.error());
       }
       say([&] { return member_.join({.address = offer->address, .port = offer->port}); });
@@ -280,6 +280,8 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
       const std::lock_guard lock(mutex_);
       trouble_.clear();
       member_.on_message(std::move(message));
+      // Nobody comes back from that; workers run on, and whoever waits for the others need not.
+      if (member_.refused()) trouble_ = member_.refused()->why;
     }
     changed_.notify_all();
   }
@@ -460,7 +462,7 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
 
   const Settings settings_;
   const std::shared_ptr<const std::atomic<bool>> interrupted_;
-  const std::function<Result<io::ClientSocket>()> connect_;
+  const std::function<Result<OpenedSession>()> connect_;
   const StoreOpener open_store_;
   const std::function<std::size_t()> sessions_here_;
   const Duration rejoin_timeout_;
@@ -489,7 +491,7 @@ Result<std::unique_ptr<RendezvousHandler>> make_session_rendezvous(
     SessionRendezvousOptions options) {
   if (auto good = check_addresses(options.parameters, options.address); !good)
     return tl::unexpected(good.error());
-  io::ClientSocket first = std::move(options.first);
+  OpenedSession first = std::move(options.first);
   auto handler = std::make_unique<SessionHandler>(std::move(options));
   if (auto started = handler->start(std::move(first)); !started)
     return tl::unexpected(started.error());

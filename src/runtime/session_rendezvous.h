@@ -6,9 +6,9 @@
 #include <string>
 
 #include "core/rendezvous/settings.h"
-#include "io/client_socket.h"
 #include "regroup/rendezvous.h"
 #include "regroup/rendezvous_backend.h"
+#include "runtime/session_opening.h"
 
 namespace regroup::runtime {
 
@@ -16,8 +16,8 @@ struct SessionRendezvousOptions {
   RendezvousParameters parameters;
   core::rendezvous::Settings settings;
   std::string address;  // This node's, as others reach it.
-  io::ClientSocket first;
-  std::function<Result<io::ClientSocket>()> connect;  // Another session; blocks for a moment.
+  OpenedSession first;
+  std::function<Result<OpenedSession>()> connect;  // Another session; blocks for a moment.
   StoreOpener open_store;
   // How many have a session with a coordinator that this process hosts; empty: it does not.
   std::function<std::size_t()> sessions_here = {};

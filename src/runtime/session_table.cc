@@ -68,9 +68,9 @@ void SessionTable::end(Peer& peer) {
   touch(peer);
 }
 
-void SessionTable::refuse(Peer& peer, std::string why) {
+void SessionTable::refuse(Peer& peer, std::string why, bool lasting) {
   ++counters_.refused;
-  send(peer, Refused{.why = std::move(why), .lasting = false});
+  send(peer, Refused{.why = std::move(why), .lasting = lasting});
   end(peer);
 }
 

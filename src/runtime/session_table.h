@@ -33,7 +33,8 @@ class SessionTable {
   void send(Peer& peer, const core::coordinator::FromCoordinator& message);
   // By the rules: it has a while to read what it was told, and to close. Its run knows of it.
   void end(Peer& peer);
-  void refuse(Peer& peer, std::string why);  // Said to it, then the end.
+  // Said to it, then the end. Lasting: it need not come back.
+  void refuse(Peer& peer, std::string why, bool lasting = false);
   // It has broken the rules: counted, logged, and closed at the end of the event.
   void doom(Peer& peer, const std::string& why);
   // Counts what it says, and dooms it if that is too much.

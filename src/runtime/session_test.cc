@@ -32,6 +32,8 @@ Hello hello(const std::string& name = "a") {
   return message;
 }
 
+const SessionProofs kProofs{.ours = {Bytes32{1, 2, 3}}, .theirs = {Bytes32{4, 5, 6}}};
+
 // A session, and what it has told.
 class SessionTest : public testing::Test {
  protected:
@@ -50,6 +52,18 @@ class SessionTest : public testing::Test {
   Caller start(SessionOptions options) {
     auto first = FakeCoordinator::connect(coordinator_.address());
     EXPECT_TRUE(first) << first.error().message;
+    Caller caller = coordinator_.accept();
+    auto started = Session::start(std::move(*first), std::move(options));
+    EXPECT_TRUE(started) << started.error().message;
+    session_ = std::move(*started);
+    return caller;
+  }
+
+  // The question has been asked and answered.
+  Caller start_with_secret(SessionOptions options) {
+    auto first = FakeCoordinator::connect(coordinator_.address());
+    EXPECT_TRUE(first) << first.error().message;
+    first->proofs = kProofs;
     Caller caller = coordinator_.accept();
     auto started = Session::start(std::move(*first), std::move(options));
     EXPECT_TRUE(started) << started.error().message;
@@ -297,6 +311,54 @@ TEST_F(SessionTest, ARefusalThatMayPassIsTriedAgain) {
   Caller second = coordinator_.accept();
   expect_introduction(second, 2);
   EXPECT_EQ(wait_for(heard_, 1).size(), 1u);
+}
+
+TEST_F(SessionTest, ProvesItselfInFrontOfItsIntroductionAndHeedsAProvenCoordinator) {
+  Caller caller = start_with_secret(options());
+  EXPECT_EQ(caller.next(), FromAgent(kProofs.ours));
+  expect_introduction(caller, 1);
+  caller.say(kProofs.theirs);
+  caller.say(Over{});
+  EXPECT_THAT(wait_for(heard_, 1), ElementsAre(FromCoordinator(Over{})));
+}
+
+TEST_F(SessionTest, HeedsNothingBeforeTheProofOfTheCoordinator) {
+  for (const FromCoordinator& first :
+       std::vector<FromCoordinator>{Over{}, Stop{}, Pong{1}, CoordinatorProof{},
+                                    CoordinatorProof{kProofs.ours.proof}, Challenge{}}) {
+    SCOPED_TRACE(first.index());
+    heard_.clear();
+    introductions_ = 0;
+    {
+      Caller caller = start_with_secret(options());
+      caller.say(first);
+      caller.say(kProofs.theirs);
+      caller.say(Over{});
+      EXPECT_THAT(wait_for(heard_, 1),
+                  ElementsAre(FromCoordinator(Refused{.why = kNotProven, .lasting = true})));
+    }
+    session_.reset();
+    EXPECT_EQ(heard_.size(), 1u);
+  }
+  EXPECT_THAT(lost_, IsEmpty());
+}
+
+TEST_F(SessionTest, ARefusalNeedsNoProof) {
+  const FromCoordinator refused(Refused{.why = "the secret is not the coordinator's"});
+  Caller caller = start_with_secret(options());
+  caller.say(refused);
+  EXPECT_THAT(wait_for(heard_, 1), ElementsAre(refused));
+}
+
+TEST_F(SessionTest, DoesNotComeBackWhenItIsRefusedWhileConnecting) {
+  auto once = options();
+  once.connect = []() -> Result<OpenedSession> {
+    return fail(ErrorKind::Refused, "another secret");
+  };
+  { const Caller caller = start(once); }
+  EXPECT_THAT(wait_for(heard_, 1),
+              ElementsAre(FromCoordinator(Refused{.why = "another secret", .lasting = true})));
+  session_->say(Ping{1});  // To nobody.
 }
 
 TEST_F(SessionTest, EndsWhileTheCoordinatorIsSilent) {

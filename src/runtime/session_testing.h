@@ -20,6 +20,7 @@
 #include "core/coordinator/messages.h"
 #include "io/client_socket.h"
 #include "io/clock.h"
+#include "runtime/session_opening.h"
 #include "wire/session.h"
 
 namespace regroup::runtime {
@@ -116,8 +117,10 @@ class FakeCoordinator {
   const io::Address& address() const { return address_; }
 
   // What SessionOptions::connect is to do; there is no store in front of this coordinator.
-  static Result<io::ClientSocket> connect(const io::Address& address) {
-    return io::ClientSocket::connect(address, io::deadline_after(60s));
+  static Result<OpenedSession> connect(const io::Address& address) {
+    auto socket = io::ClientSocket::connect(address, io::deadline_after(60s));
+    if (!socket) return tl::unexpected(socket.error());
+    return OpenedSession(std::move(*socket));
   }
 
   Caller accept() const {

@@ -134,6 +134,8 @@ Result<std::unique_ptr<RendezvousHandler>> make_static_rendezvous(
   };
   if (parameters.endpoint.empty())
     return wrong("the static rendezvous needs an endpoint: HOST:PORT of the node with rank 0");
+  if (!parameters.secret_file.empty())
+    return wrong("a secret (--rdzv-secret-file) needs a coordinator, which only c10d has");
   auto endpoint = parse_endpoint(parameters.endpoint);
   if (!endpoint) return tl::unexpected(endpoint.error());
   const auto configured = parameters.integer("rank");

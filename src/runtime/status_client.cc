@@ -58,18 +58,18 @@ Result<void> StatusClient::connect(Instant deadline) {
                 "the server at " + text_of(where_) +
                     " is a plain store: only runs of regroup have a status. If one of torchrun "
                     "meets there, 'regroup rendezvous show' tells of it.");
-  session_ = std::move(**session);
+  auto opened = open_with_secret(std::move(**session), secret_ ? &*secret_ : nullptr, deadline);
+  if (!opened) return tl::unexpected(unanswered(opened.error()));
+  session_ = std::move(*opened);
   return {};
 }
 
 Result<std::string> StatusClient::look(const std::string& run_id, Instant deadline) {
-  io::ClientSocket socket = std::move(*session_);
+  auto [socket, proofs] = std::move(*session_);
   session_.reset();  // It is kept only if the answer comes whole.
-  const auto lost = [this](const Error& why) {
-    return fail(why.kind,
-                "no answer from the coordinator at " + text_of(where_) + ": " + why.message);
-  };
+  const auto lost = [this](const Error& why) { return tl::unexpected(unanswered(why)); };
   ByteBuffer out;
+  if (proofs) proofs->append_ours(out);
   wire::append_frame(out, FromAgent{Look{run_id}});
   if (auto sent = socket.send(out.view(), deadline); !sent) return lost(sent.error());
   ByteBuffer in;
@@ -90,14 +90,22 @@ Result<std::string> StatusClient::look(const std::string& run_id, Instant deadli
     } else {
       auto& whole = std::get<wire::WholeFrame<FromCoordinator>>(parsed);
       in.consume(whole.size);
-      if (auto* report = std::get_if<Report>(&whole.message)) {
-        session_ = std::move(socket);
-        return std::move(report->json);
-      }
       if (const auto* refused = std::get_if<Refused>(&whole.message))
         return lost({ErrorKind::Refused, refused->why});
+      if (proofs) {
+        if (!proofs->is_theirs(whole.message)) return lost({ErrorKind::Refused, kNotProven});
+        proofs.reset();
+      }
+      if (auto* report = std::get_if<Report>(&whole.message)) {
+        session_.emplace(std::move(socket));
+        return std::move(report->json);
+      }
     }
   }
+}
+
+Error StatusClient::unanswered(const Error& why) const {
+  return {why.kind, "no answer from the coordinator at " + text_of(where_) + ": " + why.message};
 }
 
 }  // namespace regroup::runtime

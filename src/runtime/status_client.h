@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/endpoint.h"
-#include "io/client_socket.h"
 #include "regroup/result.h"
+#include "runtime/session_opening.h"
 #include "wire/run_status.h"
 
 namespace regroup::runtime {
@@ -20,7 +20,9 @@ struct StatusAnswer {
 class StatusClient {
  public:
   // `limit`: for one question, all in all.
-  StatusClient(Endpoint where, Duration limit) : where_(std::move(where)), limit_(limit) {}
+  // `secret`: the coordinator's, if it has one.
+  StatusClient(Endpoint where, Duration limit, std::optional<Secret> secret = {})
+      : where_(std::move(where)), limit_(limit), secret_(std::move(secret)) {}
 
   // Empty: all runs. A run that is not known there is not in the answer. Nobody is waited for who
   // does not listen yet. ErrorKind::Unsupported: there is a store, but no coordinator.
@@ -28,11 +30,13 @@ class StatusClient {
 
  private:
   Result<void> connect(Instant deadline);
+  Error unanswered(const Error& why) const;
   Result<std::string> look(const std::string& run_id, Instant deadline);
 
   const Endpoint where_;
   const Duration limit_;
-  std::optional<io::ClientSocket> session_;
+  const std::optional<Secret> secret_;
+  std::optional<OpenedSession> session_;
 };
 
 // "head:29400", "[::1]:29400".

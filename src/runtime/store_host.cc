@@ -29,8 +29,9 @@ class Host final : public StoreHost, private KeyAccess {
       : options_(options),
         keyspace_(options.limits),
         parser_(options.limits),
-        coordinator_(options.coordinator ? CoordinatorHost::make(loop, *this, options.sessions)
-                                         : nullptr),
+        coordinator_(options.coordinator
+                         ? CoordinatorHost::make(loop, *this, options.sessions, options.secret)
+                         : nullptr),
         listener_(std::move(listener)) {
     listener_->start([this](std::shared_ptr<io::Connection> c) { welcome(std::move(c)); },
                      [this](const std::string& trouble) { complaints_.add(trouble); });

@@ -23,6 +23,7 @@
 namespace regroup::runtime {
 
 class CoordinatorHost;
+class Secret;
 
 // How long a store's loop looks for the next request before it sleeps.
 inline constexpr Duration kStoreLinger = 50us;
@@ -34,6 +35,7 @@ struct StoreHostOptions {
   std::size_t clients = kClients;
   bool coordinator = false;  // Agents of regroup may hold sessions here: see docs/protocol.md.
   SessionLimits sessions = {};
+  std::shared_ptr<const Secret> secret = {};  // Of its sessions; null: none.
 };
 
 struct StoreCounters {

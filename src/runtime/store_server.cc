@@ -7,6 +7,7 @@
 #include "io/loop.h"
 #include "regroup/store.h"
 #include "runtime/coordinator_host.h"
+#include "runtime/session_secret.h"
 #include "runtime/store_host.h"
 
 namespace regroup {
@@ -24,8 +25,14 @@ class ThreadedServer final : public StoreServer {
     auto loop = io::Loop::open({.linger = runtime::kStoreLinger});
     if (!loop) return tl::unexpected(loop.error());
     loop_ = std::move(*loop);
-    auto host = runtime::StoreHost::open(
-        *loop_, {.host = options.host, .port = options.port, .coordinator = options.coordinator});
+    runtime::StoreHostOptions served{
+        .host = options.host, .port = options.port, .coordinator = options.coordinator};
+    if (!options.secret_file.empty()) {
+      auto secret = runtime::Secret::read(options.secret_file);
+      if (!secret) return tl::unexpected(secret.error());
+      served.secret = std::make_shared<const runtime::Secret>(std::move(*secret));
+    }
+    auto host = runtime::StoreHost::open(*loop_, served);
     if (!host) return tl::unexpected(host.error());
     host_ = std::move(*host);
     try {

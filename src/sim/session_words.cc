@@ -30,6 +30,8 @@ struct Words {
   std::string operator()(const Ping&) const { return "ping"; }
   std::string operator()(const Warn&) const { return "warn"; }
   std::string operator()(const Look&) const { return "look"; }
+  std::string operator()(const Prove&) const { return "prove"; }
+  std::string operator()(const AgentProof&) const { return "proof"; }
 
   std::string operator()(const Welcome& welcome) const {
     return welcome.member ? "welcome, run on" : "welcome";
@@ -51,6 +53,8 @@ struct Words {
   std::string operator()(const Refused& refused) const { return "refused: " + refused.why; }
   std::string operator()(const Pong&) const { return "pong"; }
   std::string operator()(const Report&) const { return "report"; }
+  std::string operator()(const Challenge&) const { return "challenge"; }
+  std::string operator()(const CoordinatorProof&) const { return "proof"; }
 };
 
 }  // namespace

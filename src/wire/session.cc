@@ -56,6 +56,9 @@ class FieldWriter {
   void count(const char* /*what*/, std::int64_t value, Bounds /*bounds*/ = {}) { raw(value); }
   void duration(const char* /*what*/, Duration value) { raw<std::int64_t>(value.count()); }
   void flag(const char* /*what*/, bool value) { raw<std::uint8_t>(value ? 1 : 0); }
+  void bytes32(const char* /*what*/, const core::coordinator::Bytes32& value) {
+    bytes_.append(reinterpret_cast<const char*>(value.data()), value.size());
+  }
   template <class Enum>
   void choice(const char* /*what*/, Enum value, Enum /*last*/) {
     raw(static_cast<std::uint8_t>(value));
@@ -127,6 +130,11 @@ class FieldReader {
     if (value > core::rendezvous::kLongest) refuse(std::string(what) + " is more than ten years");
   }
   void flag(const char* what, bool& value) { value = small_number(what, 1) != 0; }
+  void bytes32(const char* what, core::coordinator::Bytes32& value) {
+    const std::string_view there = reader_.bytes(value.size());
+    if (!reader_.ok()) return refuse("ends inside " + std::string(what));
+    std::copy(there.begin(), there.end(), value.begin());
+  }
   template <class Enum>
   void choice(const char* what, Enum& value, Enum last) {
     value = static_cast<Enum>(small_number(what, static_cast<std::uint8_t>(last)));

@@ -44,6 +44,10 @@ inline constexpr Kind kKind<coordinator::Look>{7, "look"};
 template <>
 inline constexpr Kind kKind<coordinator::Warn>{8, "warn"};
 template <>
+inline constexpr Kind kKind<coordinator::Prove>{9, "prove"};
+template <>
+inline constexpr Kind kKind<coordinator::AgentProof>{10, "proof"};
+template <>
 inline constexpr Kind kKind<coordinator::Welcome>{65, "welcome"};
 template <>
 inline constexpr Kind kKind<coordinator::Progress>{66, "progress"};
@@ -61,6 +65,10 @@ template <>
 inline constexpr Kind kKind<coordinator::Report>{72, "report"};
 template <>
 inline constexpr Kind kKind<coordinator::Warned>{73, "warned"};
+template <>
+inline constexpr Kind kKind<coordinator::Challenge>{74, "challenge"};
+template <>
+inline constexpr Kind kKind<coordinator::CoordinatorProof>{75, "proof"};
 
 // `Of<T>` is const T for a codec that writes, T for one that reads.
 template <class Codec, class T>
@@ -195,6 +203,16 @@ void fields(Codec& codec, Of<Codec, coordinator::Warn>& warn) {
   codec.count("the signal", warn.signal, {.least = 1, .most = 64});
 }
 
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::Prove>& prove) {
+  codec.bytes32("the nonce", prove.nonce);
+}
+
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::AgentProof>& proof) {
+  codec.bytes32("the proof", proof.proof);
+}
+
 // ---- The coordinator says ----
 
 template <class Codec>
@@ -258,6 +276,16 @@ template <class Codec>
 void fields(Codec& codec, Of<Codec, coordinator::Warned>& warned) {
   codec.count("the signal", warned.signal, {.least = 1, .most = 64});
   codec.text("the node", warned.node);
+}
+
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::Challenge>& challenge) {
+  codec.bytes32("the nonce", challenge.nonce);
+}
+
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::CoordinatorProof>& proof) {
+  codec.bytes32("the proof", proof.proof);
 }
 
 }  // namespace regroup::wire::session

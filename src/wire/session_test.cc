@@ -106,6 +106,13 @@ coordinator::Hello full_hello() {
 const coordinator::Failure kFailure{
     .rank = 17, .node = "gpu-02", .exit_code = -9, .text = "rank 17 on gpu-02: SIGKILL (größe)"};
 
+// 32 bytes, all different; beyond 255 they begin at 0.
+coordinator::Bytes32 counted_from(std::uint8_t first) {
+  coordinator::Bytes32 bytes;
+  for (std::uint8_t& byte : bytes) byte = first++;
+  return bytes;
+}
+
 // Everything set, and to values that no other field has.
 std::vector<FromAgent> full_from_agent() {
   return {full_hello(),
@@ -115,7 +122,9 @@ std::vector<FromAgent> full_from_agent() {
           coordinator::Leave{.why = "preempted", .close = true},
           coordinator::Ping{.number = std::numeric_limits<std::uint64_t>::max()},
           coordinator::Look{.run_id = "job-8"},
-          coordinator::Warn{.signal = 10}};
+          coordinator::Warn{.signal = 10},
+          coordinator::Prove{counted_from(100)},
+          coordinator::AgentProof{counted_from(140)}};
 }
 std::vector<FromCoordinator> full_from_coordinator() {
   return {coordinator::Welcome{.member = true, .rules = {.heartbeat_limit = 7s, .segment = 15}},
@@ -144,7 +153,9 @@ std::vector<FromCoordinator> full_from_coordinator() {
           coordinator::Refused{.why = "this run has other rules", .lasting = false},
           coordinator::Pong{.number = 23},
           coordinator::Report{.json = R"({"runs": []})"},
-          coordinator::Warned{.signal = 12, .node = "gpu-03"}};
+          coordinator::Warned{.signal = 12, .node = "gpu-03"},
+          coordinator::Challenge{counted_from(180)},
+          coordinator::CoordinatorProof{counted_from(220)}};
 }
 
 template <class Variant, std::size_t... I>
@@ -203,6 +214,9 @@ TEST(Session, HasTheBytesOfTheProtocol) {
       "\x10\0\0\0\x02\x03\0\0\0\0\0\0\0\x01\0\0\0h\x3c\x73"s);
   EXPECT_EQ(from_agent(coordinator::Leave{.why = "end", .close = true}),
             "\x09\0\0\0\x05\x03\0\0\0end\x01"s);
+  EXPECT_EQ(from_agent(coordinator::Prove{counted_from('A')}),
+            "\x21\0\0\0\x09"
+            "ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`"s);
   EXPECT_EQ(from_coordinator(coordinator::Over{}), "\x01\0\0\0\x45"s);
   EXPECT_EQ(from_coordinator(coordinator::Progress{.text = "a", .brief = "", .last_call = 2ns}),
             "\x14\0\0\0\x42\x01\0\0\0a\0\0\0\0\x01\x02\0\0\0\0\0\0\0\0"s);
@@ -214,10 +228,10 @@ TEST(Session, HasTheBytesOfTheProtocol) {
 TEST(Session, HasTheSizesOfTheProtocol) {
   std::vector<std::size_t> sizes;
   for (const auto& message : default_from_agent()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(159, 19, 37, 13, 10, 13, 9, 13));
+  EXPECT_THAT(sizes, testing::ElementsAre(159, 19, 37, 13, 10, 13, 9, 13, 37, 37));
   sizes.clear();
   for (const auto& message : default_from_coordinator()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(100, 15, 76, 51, 5, 10, 13, 9, 17));
+  EXPECT_THAT(sizes, testing::ElementsAre(100, 15, 76, 51, 5, 10, 13, 9, 17, 37, 37));
 }
 
 TEST(Session, ASealedFrameIsAsLongForTenThousandNodesAsForTwo) {
@@ -310,7 +324,7 @@ TEST(Session, AcceptsANewerVersionAndRefusesNone) {
 }
 
 TEST(Session, SkipsKindsThatItDoesNotKnow) {
-  for (const int kind : {0, 9, 64, 65, 72, 255}) {
+  for (const int kind : {0, 11, 64, 65, 75, 255}) {
     SCOPED_TRACE(kind);
     const auto parsed =
         parse_frame_from_agent(hand_made(static_cast<std::uint8_t>(kind), "news") + "x");
@@ -318,7 +332,7 @@ TEST(Session, SkipsKindsThatItDoesNotKnow) {
     ASSERT_NE(skipped, nullptr);
     EXPECT_EQ(skipped->size, kHead + 4);
   }
-  for (const int kind : {0, 1, 7, 64, 74, 255}) {
+  for (const int kind : {0, 1, 10, 64, 76, 255}) {
     SCOPED_TRACE(kind);
     const auto parsed =
         parse_frame_from_coordinator(hand_made(static_cast<std::uint8_t>(kind), ""));

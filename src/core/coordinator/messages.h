@@ -1,10 +1,12 @@
 // What an agent and the coordinator of its run say to each other. wire/session.h has the bytes,
 // docs/protocol.md the conversation.
 //
-// An agent says Hello when its connection is there, again after a lost one, and then what it wants.
-// Whatever the coordinator has decided comes by itself; nobody asks twice.
+// An agent says Hello (with a secret, Prove before it) when its connection is there, again after a
+// lost one, and then what it wants. Whatever the coordinator has decided comes by itself; nobody
+// asks twice.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -53,7 +55,22 @@ struct Running {
   friend bool operator==(const Running&, const Running&) = default;
 };
 
+// What nobody can guess (a nonce), or nobody can make without the secret (a proof).
+using Bytes32 = std::array<std::uint8_t, 32>;
+
 // ---- An agent says ----
+
+// First of all, if it has a secret: prove that you have it, too. Answered by a Challenge.
+struct Prove {
+  Bytes32 nonce = {};
+  friend bool operator==(const Prove&, const Prove&) = default;
+};
+
+// That it has the secret. Hello or Look come right behind it.
+struct AgentProof {
+  Bytes32 proof = {};
+  friend bool operator==(const AgentProof&, const AgentProof&) = default;
+};
 
 struct Hello {
   std::string run_id = {};
@@ -123,9 +140,22 @@ struct Look {
   friend bool operator==(const Look&, const Look&) = default;
 };
 
-using FromAgent = std::variant<Hello, Join, Failed, Done, Leave, Ping, Look, Warn>;
+using FromAgent =
+    std::variant<Hello, Join, Failed, Done, Leave, Ping, Look, Warn, Prove, AgentProof>;
 
 // ---- The coordinator says ----
+
+// The answer to Prove.
+struct Challenge {
+  Bytes32 nonce = {};
+  friend bool operator==(const Challenge&, const Challenge&) = default;
+};
+
+// The answer to a right AgentProof: the coordinator has the secret, too.
+struct CoordinatorProof {
+  Bytes32 proof = {};
+  friend bool operator==(const CoordinatorProof&, const CoordinatorProof&) = default;
+};
 
 // Known from now on. `member`: in the round that Hello named, whose workers may run on.
 struct Welcome {
@@ -207,7 +237,7 @@ struct Report {
   friend bool operator==(const Report&, const Report&) = default;
 };
 
-using FromCoordinator =
-    std::variant<Welcome, Progress, Sealed, Stop, Over, Refused, Pong, Report, Warned>;
+using FromCoordinator = std::variant<Welcome, Progress, Sealed, Stop, Over, Refused, Pong, Report,
+                                     Warned, Challenge, CoordinatorProof>;
 
 }  // namespace regroup::core::coordinator
