@@ -413,19 +413,26 @@ class Secret(CoordinatorTest):
             self.assertIn("is no coordinator of regroup and knows no secret (--rdzv-secret-file)", err)
 
     def test_a_coordinator_that_comes_back_with_another_is_not_heeded(self):
+        self.comes_back(self.secret("another", "what nobody else knows"), "the secret is not the coordinator's")
+
+    def test_a_coordinator_that_comes_back_without_is_not_heeded(self):
+        self.comes_back([], "this coordinator has no secret, this node has one")
+
+    def comes_back(self, flags, why):
         """The workers run on to their end, and nobody is told to stop them."""
         ours = self.secret("ours")
         first = self.coordinator(*ours)
         a, b = self.node(1, *ours), self.node(2, *ours)
         workers = self.crew.complete(2)
         first.kill()
-        second = self.coordinator(*self.secret("another", "what nobody else knows"))
+        second = self.coordinator(*flags)
         for _ in range(2):
-            second.err.until("refused 127.0.0.1:[0-9]+: the secret is not the coordinator's")
+            second.err.until(f"refused 127.0.0.1:[0-9]+: {why}")
         self.assertEqual([worker.pid for worker in self.crew.complete(2)], [worker.pid for worker in workers])
         self.crew.order(0)
         for run in (a, b):
-            self.assertEqual(run.finish()[0], 0)
+            code, _, err = run.finish()
+            self.assertEqual((code, err.count(why)), (0, 1), err)
         self.assertEqual(len(self.crew.starts()), 2)
 
     def test_status(self):

@@ -20,7 +20,7 @@ namespace regroup::runtime {
 class SessionLine {
  public:
   explicit SessionLine(OpenedSession opened)
-      : socket_(std::move(opened.socket)), proofs_(std::move(opened.proofs)) {}
+      : socket_(std::move(opened.socket)), proofs_(opened.proofs) {}
 
   // Until the introduction is sent, what is said waits for it. Later it waits for the peer, two
   // seconds at most; then the line is shut down, and receive() tells why.

@@ -281,7 +281,8 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
       trouble_.clear();
       member_.on_message(std::move(message));
       // Nobody comes back from that; workers run on, and whoever waits for the others need not.
-      if (member_.refused()) trouble_ = member_.refused()->why;
+      if (member_.refused())
+        trouble_ = "the coordinator refuses this node: " + member_.refused()->why;
     }
     changed_.notify_all();
   }

@@ -63,7 +63,7 @@ TEST(SessionSecret, AProofDependsOnTheSecretTheSideAndBothNonces) {
 
 class SecretFile : public testing::Test {
  protected:
-  ~SecretFile() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string file(const std::string& contents, int mode = 0600) {
     std::ofstream(path_, std::ios::binary) << contents;
@@ -217,7 +217,7 @@ class SecretAtPort : public testing::Test {
                  .secret = secret ? std::make_shared<const Secret>(*secret) : nullptr}));
     thread_ = std::thread([this] { loop_->run(); });
   }
-  ~SecretAtPort() override {
+  void TearDown() override {
     if (!thread_.joinable()) return;
     loop_->stop();
     thread_.join();
