@@ -259,7 +259,7 @@ class Resolver {
     if (!flags_.topology_key.empty() && plan_.rendezvous.backend == "static")
       plan_.warnings.push_back(flags_.named("topology-key") +
                                " has no effect with the static backend: --node-rank is the order");
-    return runtime::check_segment(plan_.rendezvous, plan_.rules.segment);
+    return runtime::check_groups(plan_.rendezvous, plan_.rules.segment);
   }
 
   // Read again by whoever uses it; but what is wrong with it is said before anything starts.

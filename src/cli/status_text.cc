@@ -21,6 +21,7 @@ using Place = NodeStatus::Place;
 using Row = std::array<std::string, 7>;
 constexpr std::size_t kName = 1;
 constexpr std::size_t kAddress = 2;
+constexpr std::size_t kGroup = 3;
 
 std::string count_of(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -118,12 +119,14 @@ std::string table(const std::vector<const NodeStatus*>& nodes, const RunStatus& 
     for (const Row& row : rows) widths[i] = std::max(widths[i], row[i].size());
     total += widths[i] == 0 ? 0 : 2 + widths[i];
   }
-  // Names and addresses are what may be long, and their beginning says most.
+  // Names, addresses and groups are what may be long, and their beginning says most.
   constexpr std::size_t kLeast = 8;
   while (layout.columns > 0 && total > layout.columns) {
-    std::size_t& longer = widths[kName] >= widths[kAddress] ? widths[kName] : widths[kAddress];
-    if (longer <= kLeast) break;
-    --longer;
+    std::size_t* longest = &widths[kName];
+    for (const std::size_t one : {kAddress, kGroup})
+      if (widths[one] > *longest) longest = &widths[one];
+    if (*longest <= kLeast) break;
+    --*longest;
     --total;
   }
   std::string text;

@@ -152,8 +152,7 @@ class Host final : public CoordinatorHost, private PeerHost {
         sessions_.send(peer, *verdict.answer);
         break;
       case What::Refuse:
-        sessions_.complain("refused " + peer.connection->peer() + ": " + verdict.why);
-        sessions_.refuse(peer, std::move(verdict.why), true);
+        refuse(peer, verdict.why);
         break;
       case What::Doom:
         sessions_.doom(peer, verdict.why);
@@ -169,7 +168,13 @@ class Host final : public CoordinatorHost, private PeerHost {
       runs_.forget(*run, keys_, now);
       run = nullptr;
     }
-    if (run == nullptr) run = make_run(hello, now);
+    if (run == nullptr) {
+      if (std::string why = why_not(hello.rules); !why.empty())
+        return refuse(peer, "the run cannot be: " + why);
+      auto made = make_run(hello, now);
+      if (!made) return refuse(peer, made.error().message);
+      run = *made;
+    }
     if (run == nullptr) {
       sessions_.complain("refused " + peer.connection->peer() + ": " +
                          std::to_string(limits_.runs) + " runs are under way, which is the limit");
@@ -182,17 +187,30 @@ class Host final : public CoordinatorHost, private PeerHost {
     carry_out(*run);
   }
 
-  Run* make_run(const Hello& hello, Now now) {
+  // For good.
+  void refuse(Peer& peer, const std::string& why) {
+    sessions_.complain("refused " + peer.connection->peer() + ": " + why);
+    sessions_.refuse(peer, why, true);
+  }
+
+  // Null: there is no room for one.
+  Result<Run*> make_run(const Hello& hello, Now now) {
     const bool has_groups = hello.rules.segment > 0;  // Who has no session cannot say its own.
     const bool is_closed_to_others = has_groups || secret_ != nullptr;
     ShownState shown(hello.run_id,
                      is_closed_to_others ? ShownState::To::SessionsOnly : ShownState::To::All);
-    auto present = shown.find(keys_);
-    if (!present) {
-      complain_of_state(hello.run_id, present.error());
-      present = std::nullopt;
+    std::optional<core::rendezvous::State> present;
+    // Where there is a secret, who does not have it has no say in what was before.
+    if (secret_ == nullptr) {
+      auto found = shown.find(keys_);
+      if (!found) complain_of_state(hello.run_id, found.error());
+      if (found) present = std::move(*found);
     }
-    return runs_.make(hello, std::move(shown), std::move(*present), keys_, now);
+    if (has_groups && present && !present->closed &&
+        !(present->participants.empty() && present->wait_list.empty()))
+      return fail(ErrorKind::InvalidArgument,
+                  "nodes without a session are in this run, and they are in no group (--segment)");
+    return runs_.make(hello, std::move(shown), std::move(present), keys_, now);
   }
 
   void complain_of_state(const std::string& run_id, const Error& error) {

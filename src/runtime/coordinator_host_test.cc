@@ -340,32 +340,72 @@ TEST_F(CoordinatorHostTest, TheFirstHelloFindsTheStateOfNodesWithoutASession) {
 }
 
 // Where only whole groups are let in, who has no session cannot say which group it is in.
-TEST_F(CoordinatorHostTest, NobodyJoinsARunWithGroupsThroughTheState) {
-  const Rules rules{.min_nodes = 2, .max_nodes = 2, .segment = 2};
-  const auto client = store();
-  ASSERT_TRUE(client->set(wire::state_key("r"), encoded(with_stranger({}, rules))));
-  const auto joining = [&](const std::string& name) {
+class GroupedRuns : public CoordinatorHostTest {
+ protected:
+  Agent joining_group(const std::string& name) {
     Agent one = agent(name);
     one.add(Hello{.run_id = "r",
                   .node = one.id(),
                   .claim = {.name = name, .wish = {}, .held = {}, .group = "rack"},
                   .role = "default",
-                  .rules = rules})
+                  .rules = rules_})
         .join()
         .send();
-    EXPECT_EQ(one.expect<Welcome>().rules.segment, 2);
     return one;
-  };
-  Agent a = joining("a");
+  }
+
+  Rules rules_{.min_nodes = 2, .max_nodes = 2, .pardon = 0ms, .segment = 2};
+};
+
+TEST_F(GroupedRuns, NobodyJoinsThroughTheState) {
+  const auto client = store();
+  Agent a = joining_group("a");
+  EXPECT_EQ(a.expect<Welcome>().rules.segment, 2);
   const std::string seen = *client->get(wire::state_key("r"));
   EXPECT_TRUE(decoded(seen).closed);
   EXPECT_TRUE(decoded(seen).participants.empty());
-  const State mine = with_stranger({}, rules);
-  EXPECT_TRUE(client->compare_set(wire::state_key("r"), seen, encoded(mine)));
+  EXPECT_TRUE(client->compare_set(wire::state_key("r"), seen, encoded(with_stranger({}, rules_))));
   EXPECT_EQ(*client->get(wire::state_key("r")), seen);
-  Agent b = joining("b");
+  Agent b = joining_group("b");
+  b.expect<Welcome>();
   EXPECT_EQ(a.expect<Sealed>().world_size, 2);
   EXPECT_TRUE(b.expect<Sealed>().by_session);
+}
+
+TEST_F(GroupedRuns, ARunOfNodesWithoutASessionIsLeftAlone) {
+  const auto client = store();
+  const std::string theirs = encoded(with_stranger({}, rules_));
+  ASSERT_TRUE(client->set(wire::state_key("r"), theirs));
+  Agent a = joining_group("a");
+  EXPECT_THAT(a.expect<Refused>().why, HasSubstr("nodes without a session are in this run"));
+  EXPECT_EQ(*client->get(wire::state_key("r")), theirs);
+}
+
+TEST_F(GroupedRuns, WhoBeginsADesertedOneAnewGoesOnCounting) {
+  {
+    Agent a = joining_group("a");
+    Agent b = joining_group("b");
+    a.expect<Welcome>();
+    EXPECT_EQ(a.expect<Sealed>().round, 0);
+    EXPECT_TRUE(decoded(*store()->get(wire::state_key("r"))).closed);  // Somebody looks.
+    a.add(Leave{}).send();
+    b.add(Leave{}).send();
+    EXPECT_TRUE(a.is_closed());
+    b.is_closed();
+  }
+  rules_ = {.min_nodes = 1, .max_nodes = 1};
+  Agent a = joining_group("a");
+  EXPECT_EQ(a.expect<Welcome>().rules.segment, 0);
+  EXPECT_EQ(a.expect<Sealed>().round, 1);
+}
+
+TEST_F(GroupedRuns, RulesThatCannotBeMetAreRefused) {
+  rules_.max_nodes = 5;
+  EXPECT_THAT(joining_group("a").expect<Refused>().why, HasSubstr("no multiples of --segment"));
+  rules_ = {.min_nodes = 3, .max_nodes = 2};
+  EXPECT_THAT(joining_group("b").expect<Refused>().why, HasSubstr("above the maximum"));
+  rules_ = {.min_nodes = 2, .max_nodes = 2, .segment = 2};
+  joining_group("c").expect<Welcome>();
 }
 
 TEST_F(CoordinatorHostTest, NobodyIsToldOfPhasesWhoHasNotLooked) {

@@ -62,7 +62,7 @@ Result<std::unique_ptr<RendezvousHandler>> make_rendezvous(const RendezvousParam
   if (auto settings = runtime::settings_of(parameters); !settings)
     return tl::unexpected(settings.error());
   if (parameters.agent)
-    if (auto good = runtime::check_segment(parameters, parameters.agent->rules.segment); !good)
+    if (auto good = runtime::check_groups(parameters, parameters.agent->rules.segment); !good)
       return tl::unexpected(good.error());
   return creator(parameters);
 }

@@ -128,7 +128,12 @@ Result<Settings> settings_of(const RendezvousParameters& parameters) {
   return settings;
 }
 
-Result<void> check_segment(const RendezvousParameters& parameters, std::int64_t segment) {
+Result<void> check_groups(const RendezvousParameters& parameters, std::int64_t segment) {
+  constexpr std::size_t kLongestKey = 1024;
+  if (parameters.topology_key.size() > kLongestKey)
+    return fail(ErrorKind::InvalidArgument,
+                "--topology-key has " + std::to_string(parameters.topology_key.size()) +
+                    " bytes; the limit is " + std::to_string(kLongestKey));
   if (segment == 0) return {};
   const std::string given = "--segment is " + std::to_string(segment);
   if (segment < 0) return fail(ErrorKind::InvalidArgument, given + "; it must be 1 or more");

@@ -15,7 +15,7 @@ namespace regroup::runtime {
 Result<core::rendezvous::Settings> settings_of(const RendezvousParameters& parameters);
 
 // What --segment asks for can be had: groups have a key, and the numbers of nodes are whole ones.
-Result<void> check_segment(const RendezvousParameters& parameters, std::int64_t segment);
+Result<void> check_groups(const RendezvousParameters& parameters, std::int64_t segment);
 
 // Where nodes meet if the endpoint names no port.
 inline constexpr std::uint16_t kRendezvousPort = 29400;

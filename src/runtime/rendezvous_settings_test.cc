@@ -54,13 +54,15 @@ TEST(Rendezvous, WholeGroupsNeedAKeyAndWholeNumbers) {
   RendezvousParameters parameters = between(2, 6);
   parameters.topology_key = "rack-1";
   const auto why = [&](std::int64_t segment) {
-    const auto good = runtime::check_segment(parameters, segment);
+    const auto good = runtime::check_groups(parameters, segment);
     return good ? "good" : good.error().message;
   };
   EXPECT_EQ(why(0), "good");
   EXPECT_EQ(why(2), "good");
   EXPECT_THAT(why(-2), HasSubstr("must be 1 or more"));
   EXPECT_EQ(why(4), "--segment is 4, and --nnodes must be multiples of it; it is 2:6");
+  parameters.topology_key = std::string(1025, 'x');
+  EXPECT_EQ(why(0), "--topology-key has 1025 bytes; the limit is 1024");
   parameters.topology_key = "";
   EXPECT_EQ(why(0), "good");
   EXPECT_THAT(why(2), HasSubstr("Pass --topology-key"));

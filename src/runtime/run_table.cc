@@ -31,7 +31,7 @@ bool RunTable::forget_one_that_is_left(KeyAccess& keys, Now now) {
 // What remains of it is the state under its key: whoever comes late finds it closed, or goes on
 // counting its rounds.
 void RunTable::forget(Run& run, KeyAccess& keys, Now now) {
-  run.shown.show(keys, run.coordinator.state_for_others(now));
+  run.shown.leave(keys, run.coordinator.state_for_others(now));
   if (run.due) due_.erase({*run.due, &run});
   const auto found = std::find_if(runs_.begin(), runs_.end(),
                                   [&](const auto& one) { return one.second.get() == &run; });

@@ -10,17 +10,10 @@ namespace regroup::runtime {
 
 using core::rendezvous::State;
 
-namespace {
-
-std::string encode(const State& state) { return wire::encode_base64(wire::encode_state(state)); }
-
-}  // namespace
-
 ShownState::ShownState(const std::string& run_id, To to)
     : key_("/" + wire::state_key(run_id)), to_(to) {}
 
 Result<std::optional<State>> ShownState::find(KeyAccess& keys) {
-  if (to_ == To::SessionsOnly) return std::nullopt;
   const std::string_view text = keys.get(key_);
   if (text.empty()) return std::nullopt;
   onlookers_ = true;
@@ -32,13 +25,24 @@ Result<std::optional<State>> ShownState::find(KeyAccess& keys) {
 
 void ShownState::show(KeyAccess& keys, const State& state) {
   onlookers_ = true;
-  if (to_ == To::SessionsOnly) {
-    if (!state_) {
-      state_.emplace().closed = true;
-      text_ = encode(*state_);
-    }
-  } else if (state_ != state) {
-    text_ = encode(state);
+  if (to_ == To::All) return put(keys, state);
+  State closed;
+  closed.closed = true;
+  put(keys, closed);
+}
+
+// How far the rounds were counted and whether it was ended, and nobody's names.
+void ShownState::leave(KeyAccess& keys, const State& state) {
+  if (to_ == To::All) return put(keys, state);
+  State left;
+  left.round = state.round;
+  left.closed = state.closed;
+  put(keys, left);
+}
+
+void ShownState::put(KeyAccess& keys, const State& state) {
+  if (state_ != state) {
+    text_ = wire::encode_base64(wire::encode_state(state));
     state_ = state;
   }
   if (keys.get(key_) != text_) keys.set(key_, text_);

@@ -21,7 +21,7 @@ class ShownState {
   enum class To {
     All,
     // The run is for nodes with a session. Others are shown that it is closed, and whatever they
-    // have written or write is not heeded.
+    // write is not heeded.
     SessionsOnly,
   };
   ShownState(const std::string& run_id, To to);
@@ -32,6 +32,9 @@ class ShownState {
   // Somebody looks.
   void show(KeyAccess& keys, const core::rendezvous::State& state);
 
+  // Nobody has a session any more: what whoever comes next should find.
+  void leave(KeyAccess& keys, const core::rendezvous::State& state);
+
   // What somebody has made of what was shown; empty: nothing. An error means that it is no state;
   // ours is shown again at the next look.
   Result<std::optional<core::rendezvous::State>> take_change(KeyAccess& keys);
@@ -40,6 +43,7 @@ class ShownState {
   bool has_onlookers() const { return onlookers_; }
 
  private:
+  void put(KeyAccess& keys, const core::rendezvous::State& state);
   Result<core::rendezvous::State> read(std::string_view text);
 
   const std::string key_;

@@ -71,13 +71,9 @@ Duration Coordinator::pardon(Now now) const {
 
 void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& effects) {
   note_time(now);
-  if (has_segments() && hello.claim.group.empty()) {
-    add(effects, Send{session, Refused{.why = "in this run are only whole groups of " +
-                                              std::to_string(rules_.segment) +
-                                              " nodes (--segment), and this node does not say "
-                                              "which is its own (--topology-key)",
-                                       .lasting = true}});
-    return add(effects, CloseSession{session, "it is in no group"});
+  if (const std::string why = why_not_grouped(hello); !why.empty()) {
+    add(effects, Send{session, Refused{.why = why, .lasting = true}});
+    return add(effects, CloseSession{session, why});
   }
   const auto [found, is_new] = nodes_.try_emplace(hello.node);
   Node& node = found->second;
@@ -164,6 +160,7 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
   if (hold_until_) return;
   const bool was_member = state_.participants.contains(node.id);
   settle(node, Operation::Exit, now);
+  if (was_member && has_segments()) groups_.at(node.claim.group).has_lost = true;
   if (was_member && announced_ == state_.round)
     stop_round({.why = Stop::Why::Members, .text = node.claim.name + " joins again"}, now, effects);
   const bool is_stopping = state_.complete && !is_running();
@@ -446,6 +443,9 @@ void Coordinator::on_swapped(State state, Now now, Effects& effects) {
     return;
   }
   if (!sweep_at_) sweep_at_ = now.instant + kSweep;
+  for (auto& [id, claim] : state.claims)  // The text that was swapped has no groups.
+    if (const auto found = nodes_.find(id); found != nodes_.end())
+      claim.group = found->second.claim.group;
   // Most of what comes is a heartbeat, from which nothing follows.
   state_.last_heartbeats = state.last_heartbeats;
   if (state_ == state) return;

@@ -84,6 +84,9 @@ struct RunStatus {
   std::vector<NodeStatus> nodes;  // Members by rank, then the others by name.
 };
 
+// Why no round could ever be sealed by these rules. Empty: one could.
+std::string why_not(const Rules& rules);
+
 class Coordinator {
  public:
   // `present`: the run's state, if nodes without a session have made one before.
@@ -182,6 +185,7 @@ class Coordinator {
   // round; the others are spares until then.
   void place_groups(Now now);
   void joins_group(const Node& node);
+  std::string why_not_grouped(const Hello& hello) const;  // Empty: it may come.
   bool drop_the_odd(Group& group, Now now);
   std::vector<const Node*> take_loose(Group& group) const;
   bool is_loose(const Node& node) const {
@@ -190,7 +194,8 @@ class Coordinator {
   void make_spare(const Node& node, Now now);
   std::int64_t here(const std::string& group) const;  // Nodes of it that are in, or want to be.
   std::string broken_groups() const;
-  Progress progress_of(const Node& node, Instant now) const;
+  // `of_round`: the part that is the same for all whose groups are not whole; made once.
+  Progress progress_of(const Node& node, Instant now, std::optional<std::string>& of_round) const;
 
   // rounds.cc: what follows.
   // A round that was before our time is not opened again.
@@ -199,7 +204,7 @@ class Coordinator {
   void settle(const Node& node, rendezvous::Operation operation, Now now);
   // Returning members first, then who came first, then spares.
   using Preference = std::pair<int, std::int64_t>;
-  Preference preference(const Node& node, const std::set<std::string>& last_names) const;
+  Preference preference(const Node& node) const;
   void settle_all_joining(Now now);
   // After every change; `before` is the phase that was.
   void follow(const std::string& before, Now now, Effects& effects);
@@ -234,7 +239,8 @@ class Coordinator {
   // The last round that was sealed.
   std::optional<std::int64_t> announced_;
   std::int64_t world_size_ = 0;
-  std::vector<std::string> names_;        // Of its members.
+  std::vector<std::string> names_;        // Of its members,
+  std::set<std::string> last_names_;      // the same.
   std::set<rendezvous::NodeId> members_;  // Of it, as it was sealed.
   std::set<rendezvous::NodeId> awaited_;  // Of them, who may come back.
   std::optional<std::int64_t> stopped_;   // It, once it was told to stop,

@@ -64,5 +64,21 @@ TEST(NodeWithoutASession, TellsNobodyAnythingByItsHeartbeats) {
   EXPECT_FALSE(run.last<Stop>("a"));  // It was heard.
 }
 
+// What nodes share has no groups: what it swapped in had none, and the ranks were in another order.
+TEST(NodeWithoutASession, TakesNobodysGroupAway) {
+  ScriptedRun run({.min_nodes = 3, .max_nodes = 3});
+  for (const auto& [name, group] : {std::pair("a", "z"), {"b", "y"}}) {
+    run.hello(name, {.group = group});
+    run.join(name);
+  }
+  State state = run.machine.state_for_others(run.now);
+  for (auto& [id, claim] : state.claims) claim.group.clear();
+  run.swap(std::move(state));
+  run.hello("c", {.group = "x"});
+  run.join("c");
+  EXPECT_EQ(run.last<Sealed>("c")->rank, 0);
+  EXPECT_EQ(run.last<Sealed>("a")->rank, 2);
+}
+
 }  // namespace
 }  // namespace regroup::core::coordinator

@@ -82,6 +82,7 @@ bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& 
   awaited_.insert(node.id);
   members_.insert(node.id);
   names_.push_back(node.claim.name);
+  last_names_.insert(node.claim.name);
   restarts_ = std::max(restarts_, running.restart_count);
   node.restarts = std::max(node.restarts, running.restart_count);
   return is_running();
@@ -111,6 +112,7 @@ void Coordinator::begin_restored(const Running& running, Now now, Effects& effec
   announced_ = state_.round;
   stopped_.reset();
   world_size_ = running.place.world_size;
+  last_names_.clear();
   names_.clear();  // Grows with those who come: the size of the world is only what somebody says.
   restored_.clear();
   awaited_.clear();
@@ -136,15 +138,16 @@ void Coordinator::end_hold(Now now, Effects& effects) {
         {.why = Stop::Why::Members,
          .text = std::to_string(missing) + " of the round have not come back to the coordinator"},
         now, effects);
-  // They are here, and had left it before.
-  if (is_running() && static_cast<std::int64_t>(state_.participants.size()) < world_size_)
-    stop_round({.why = Stop::Why::Members, .text = "others of the round have left it"}, now,
-               effects);
   if (state_.closed) return;
   // All were here, and left their round: nobody is waited for.
   if (!announced_ && all_have_returned()) announced_ = returned_.round;
   for (const auto& [id, node] : nodes_)
     if (node.doing == Doing::Joining) settle(node, Operation::Exit, now);
+  // Some are here, and have left it.
+  if (is_running() && static_cast<std::int64_t>(state_.participants.size()) < world_size_)
+    stop_round({.why = Stop::Why::Members, .text = "others of the round have left it"}, now,
+               effects);
+  if (state_.closed) return;
   settle_all_joining(now);
   follow(before, now, effects);
   succeed_if_all_are_done(now, effects);

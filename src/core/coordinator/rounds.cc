@@ -52,10 +52,9 @@ void Coordinator::settle(const Node& node, Operation operation, Now now) {
   }
 }
 
-Coordinator::Preference Coordinator::preference(const Node& node,
-                                                const std::set<std::string>& last_names) const {
+Coordinator::Preference Coordinator::preference(const Node& node) const {
   int rank = state_.redundancy_list.contains(node.id) ? 3 : 2;
-  if (rank == 2 && last_names.contains(node.claim.name)) rank = 1;
+  if (rank == 2 && last_names_.contains(node.claim.name)) rank = 1;
   if (members_.contains(node.id)) rank = 0;
   return {rank, node.arrived};
 }
@@ -72,10 +71,9 @@ void Coordinator::settle_all_joining(Now now) {
     const Node* node;
   };
   std::vector<Place> places;
-  const std::set<std::string> last(names_.begin(), names_.end());
   for (const auto& [id, node] : nodes_) {
     if (node.doing != Doing::Joining) continue;
-    places.push_back({preference(node, last), &node});
+    places.push_back({preference(node), &node});
   }
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return a.preference < b.preference; });
@@ -153,6 +151,7 @@ void Coordinator::announce_seal(Now now, Effects& effects) {
     by_rank[index] = &found->second;
     roles[index] = {found->second.role, rank, found->second.workers};
   }
+  last_names_ = {names_.begin(), names_.end()};
   std::vector<AssignedRanks> ranks(size);
   if (by_session) ranks = assign_ranks(roles);
   for (std::size_t index = 0; index < size; ++index) {
@@ -270,12 +269,13 @@ void Coordinator::tell_progress(Now now, Effects& effects) {
   told_ = now.instant;
   // What it says depends on the list a node is on and on its group, and not on the node.
   std::map<std::pair<bool, std::string>, Progress> said;
+  std::optional<std::string> of_round;
   for (const auto& [id, node] : nodes_) {
     if (node.doing != Doing::Joining) continue;
     const bool is_spare = state_.redundancy_list.contains(id);
     const auto [found, is_new] =
         said.try_emplace({is_spare, is_spare && has_segments() ? node.claim.group : ""});
-    if (is_new) found->second = progress_of(node, now.instant);
+    if (is_new) found->second = progress_of(node, now.instant, of_round);
     send(node, found->second, effects);
   }
 }

@@ -13,6 +13,24 @@ namespace regroup::core::coordinator {
 
 using namespace rendezvous;
 
+std::string why_not(const Rules& rules) {
+  if (rules.min_nodes > rules.max_nodes) return "its minimum of nodes is above the maximum";
+  if (rules.segment > 0 &&
+      (rules.min_nodes % rules.segment != 0 || rules.max_nodes % rules.segment != 0))
+    return "its numbers of nodes are no multiples of --segment";
+  return "";
+}
+
+std::string Coordinator::why_not_grouped(const Hello& hello) const {
+  if (hello.rules.segment > 0 && hello.rules.segment != rules_.segment)
+    return "this node was started with --segment " + std::to_string(hello.rules.segment) +
+           ", and this run " +
+           (has_segments() ? "has " + std::to_string(rules_.segment) : "was begun without it");
+  if (!has_segments() || !hello.claim.group.empty()) return "";
+  return "in this run are only whole groups of " + std::to_string(rules_.segment) +
+         " nodes (--segment), and this node does not say which is its own (--topology-key)";
+}
+
 void Coordinator::joins_group(const Node& node) {
   Group& group = groups_.at(node.claim.group);
   group.loose.insert(node.id);
@@ -38,11 +56,11 @@ void Coordinator::place_groups(Now now) {
     for (auto& [name, group] : groups_) groups.push_back(&group);
   }
 
-  // Nodes of one group, as many as a segment has, and the preference of the last of them.
-  using Segment = std::pair<Preference, std::vector<const Node*>>;
+  // Nodes of one group, as many as a segment has. Where a member is among them, the others help it
+  // to stay.
+  using Segment = std::pair<std::pair<int, Preference>, std::vector<const Node*>>;
   std::vector<Segment> segments;
   std::vector<const Node*> odd;
-  std::set<std::string> last_names;
   const auto size = static_cast<std::size_t>(rules_.segment);
   std::int64_t room = rules_.max_nodes - static_cast<std::int64_t>(state_.participants.size());
   for (Group* group : groups) {
@@ -54,14 +72,15 @@ void Coordinator::place_groups(Now now) {
       continue;
     }
     const std::vector<const Node*> loose = take_loose(*group);
-    if (last_names.empty()) last_names.insert(names_.begin(), names_.end());
     std::vector<std::pair<Preference, const Node*>> order;
     order.reserve(loose.size());
-    for (const Node* node : loose) order.emplace_back(preference(*node, last_names), node);
+    for (const Node* node : loose) order.emplace_back(preference(*node), node);
     std::sort(order.begin(), order.end());
     std::size_t next = 0;
     for (; order.size() - next >= size; next += size) {
-      Segment& segment = segments.emplace_back(order[next + size - 1].first, 0);
+      const Preference& best = order[next].first;
+      Segment& segment =
+          segments.emplace_back(std::pair(best.first, order[next + size - 1].first), 0);
       for (std::size_t i = next; i < next + size; ++i) segment.second.push_back(order[i].second);
     }
     for (; next < order.size(); ++next) odd.push_back(order[next].second);
@@ -69,7 +88,7 @@ void Coordinator::place_groups(Now now) {
   std::sort(segments.begin(), segments.end());
 
   // Where a round runs, those who fit wait for the next, and are a reason for it.
-  for (const auto& [last, nodes] : segments) {
+  for (const auto& [order, nodes] : segments) {
     const bool fits = room >= rules_.segment;
     if (fits) room -= rules_.segment;
     for (const Node* node : nodes)
@@ -139,26 +158,28 @@ std::string Coordinator::broken_groups() const {
   return text;
 }
 
-Progress Coordinator::progress_of(const Node& node, Instant now) const {
+Progress Coordinator::progress_of(const Node& node, Instant now,
+                                  std::optional<std::string>& of_round) const {
   const Wait wait = waiting(node.id, now);
   const bool is_spare = state_.redundancy_list.contains(node.id);
-  Progress progress{.text = describe_progress(wait),
-                    .brief = describe_briefly(wait),
-                    .last_call = {},
-                    .spare = is_spare};
+  Progress progress{.text = {}, .brief = {}, .last_call = {}, .spare = is_spare};
   if (wait.last_call_end && !state_.complete)
     progress.last_call = std::max(*wait.last_call_end - now, Duration{});
   const auto members = static_cast<std::int64_t>(state_.participants.size());
   const std::int64_t odd = has_segments() ? here(node.claim.group) % rules_.segment : 0;
-  if (!is_spare || odd == 0 || members + rules_.segment > rules_.max_nodes) return progress;
+  if (!is_spare || odd == 0 || members + rules_.segment > rules_.max_nodes) {
+    progress.text = describe_progress(wait);
+    progress.brief = describe_briefly(wait);
+    return progress;
+  }
+  const NodeId nobody;
+  if (!of_round)
+    of_round = state_.complete ? "round " + std::to_string(state_.round) + " runs with " +
+                                     std::to_string(members) + (members == 1 ? " node" : " nodes")
+                               : describe_progress(waiting(nobody, now));
   const std::string of_group = std::to_string(odd) + " of " + std::to_string(rules_.segment) +
                                " nodes of group " + node.claim.group + " here";
-  const NodeId nobody;
-  progress.text = state_.complete
-                      ? "round " + std::to_string(state_.round) + " runs with " +
-                            std::to_string(members) + (members == 1 ? " node" : " nodes")
-                      : describe_progress(waiting(nobody, now));
-  progress.text += "; this node waits for its group: " + of_group;
+  progress.text = *of_round + "; this node waits for its group: " + of_group;
   progress.brief = "waiting for the group: " + of_group;
   // While a round runs it is a spare as any other; before, the time to join is what it waits.
   progress.spare = state_.complete;

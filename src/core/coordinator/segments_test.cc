@@ -136,6 +136,25 @@ TEST(Segments, OneLostBeforeTheSealTakesItsGroupOutOfTheRound) {
   EXPECT_EQ(run.ranks({"a1", "a2", "b2", "b3"}), "a1 a2 b2 b3");
 }
 
+// A member and a spare of its group come before a group of spares that has waited longer.
+TEST(Segments, AMemberIsNotSentAwayForAGroupOfSpares) {
+  GroupedRun run(pairs(4, 4));
+  run.arrive({"a1", "a2", "b1", "b2", "c1", "c2", "b3"});
+  run.close("b2");
+  for (const std::string name : {"a1", "a2", "b1"}) run.join(name);
+  EXPECT_EQ(run.ranks({"a1", "a2", "b1", "b3", "c1", "c2"}), "a1 a2 b1 b3");
+}
+
+// Whoever says it twice leaves the round in between, and its group is broken for that time.
+TEST(Segments, AJoinThatIsSaidTwiceDoesNotLeaveHalfAGroup) {
+  GroupedRun run(pairs(4, 6));
+  run.arrive({"a1", "a2"});
+  run.join("a1");
+  run.arrive({"b1", "b2"});
+  run.after(11s, {"a1", "a2", "b1", "b2"});
+  EXPECT_EQ(run.ranks({"a1", "a2", "b1", "b2"}), "a1 a2 b1 b2");
+}
+
 TEST(Segments, SparesAreNotNeededWhenTheRunHasSucceeded) {
   GroupedRun run(pairs(2, 2));
   run.arrive({"a1", "a2", "b1"});
@@ -152,6 +171,19 @@ TEST(Segments, WhoIsInNoGroupIsNotLetIn) {
   EXPECT_TRUE(run.closed("x"));
   run.arrive({"a1", "a2"});
   EXPECT_TRUE(run.is_in("a1"));
+}
+
+TEST(Segments, WhoWantsOtherSegmentsIsNotLetIn) {
+  GroupedRun run(pairs(2, 4));
+  run.arrive({"a1"});
+  run.rules.segment = 4;
+  run.hello("a2", {.group = "a"});
+  EXPECT_EQ(run.last<Refused>("a2")->why,
+            "this node was started with --segment 4, and this run has 2");
+  GroupedRun without({.min_nodes = 2, .max_nodes = 2});
+  without.rules.segment = 2;
+  without.hello("a1", {.group = "a"});
+  EXPECT_THAT(without.last<Refused>("a1")->why, HasSubstr("was begun without it"));
 }
 
 TEST(Segments, WhoJoinsAgainByItselfStopsTheRound) {
@@ -175,6 +207,20 @@ TEST(Segments, ARoundThatTheOthersHaveLeftDoesNotRunOnAfterARestart) {
   run.join("a2");
   run.after(6s, {"a1", "a2"});
   EXPECT_EQ(run.last<Stop>("a1")->text, "others of the round have left it");
+  run.join("a1");
+  EXPECT_EQ(run.ranks({"a1", "a2"}), "a1 a2");
+}
+
+// The same, but the other one leaves it while its members have time to come back.
+TEST(Segments, ARoundThatIsLeftMeanwhileDoesNotRunOnAfterARestart) {
+  GroupedRun run(pairs(2, 2));
+  for (const std::int64_t rank : {0, 1})
+    run.hello(
+        rank == 0 ? "a1" : "a2",
+        {.running = Running{.place = {.round = 3, .rank = rank, .world_size = 2}}, .group = "a"});
+  run.join("a2");
+  run.after(6s, {"a1", "a2"});
+  ASSERT_TRUE(run.last<Stop>("a1"));
   run.join("a1");
   EXPECT_EQ(run.ranks({"a1", "a2"}), "a1 a2");
 }
@@ -217,7 +263,7 @@ TEST(Segments, WhateverIsSealedIsWhole) {
         run.after(std::chrono::seconds(roll(12)), {alive.begin(), alive.end()});
       }
       for (const std::string& name : alive)
-        if (run.last<Stop>(name) && roll(2) == 0) run.join(name);
+        if ((run.last<Stop>(name) && roll(2) == 0) || roll(100) == 0) run.join(name);
 
       const auto& state = run.machine.state();
       ASSERT_FALSE(state.closed);
