@@ -15,6 +15,7 @@ KEY = b"regroup/session/1"
 HELLO, JOIN, FAILED, DONE, LEAVE, PING, LOOK, WARN, PROVE, PROOF = range(1, 11)
 WELCOME, PROGRESS, SEALED, STOP, OVER, REFUSED, PONG, REPORT, WARNED, CHALLENGE, COUNTERPROOF = range(65, 76)
 LARGEST_FRAME = 64 * 1024
+SEAL_BYTES = 16
 HIGHEST = 1 << 62
 LONGEST = 10 * 365 * 24 * 3600 * 10**9  # Ten years, in nanoseconds.
 
@@ -102,8 +103,32 @@ def proof_of(side, secret, nonces):
     return hmac.digest(secret, b"regroup session 1: " + side.encode() + nonces, hashlib.sha256)
 
 
+class Sealer:
+    """Of one side's frames, on one connection."""
+
+    def __init__(self, side, secret, nonces):
+        self.key = hmac.digest(secret, b"regroup session 1: frames of the " + side.encode() + nonces, hashlib.sha256)
+        self.number = 0
+
+    def seal(self, whole_frame):
+        made = hmac.digest(self.key, struct.pack("<Q", self.number) + whole_frame, hashlib.sha256)
+        self.number += 1
+        return made[:SEAL_BYTES]
+
+    def sealed(self, frames):
+        """Each of them with its seal behind it."""
+        sealed = b""
+        while frames:
+            (length,) = struct.unpack_from("<I", frames)
+            one, frames = frames[:4 + length], frames[4 + length:]
+            sealed += one + self.seal(one)
+        return sealed
+
+
 class RawSession(RawClient):
     """A connection that is a session, and sends what it is told to."""
+
+    theirs = None  # The coordinator's sealer, once it has proven itself.
 
     def __init__(self, port, **more):
         super().__init__(port, **more)
@@ -119,6 +144,8 @@ class RawSession(RawClient):
         """The kind of the next one, and its fields."""
         (length,) = struct.unpack("<I", self.receive_exactly(4))
         body = self.receive_exactly(length)
+        if self.theirs is not None and self.receive_exactly(SEAL_BYTES) != self.theirs.seal(u32(length) + body):
+            raise AssertionError("a frame without a good seal")
         return body[0], body[1:]
 
     def challenged(self, nonce=None):
@@ -134,8 +161,11 @@ class RawSession(RawClient):
         """Says `more` behind the proof. The coordinator's answer to the proof: its kind, its fields, and those that it
         should have."""
         nonces = self.challenged()
-        self.send(frame(PROOF, proof_of("agent", secret, nonces)) + more)
-        return *self.next_frame(), proof_of("coordinator", secret, nonces)
+        self.send(frame(PROOF, proof_of("agent", secret, nonces)) + Sealer("agent", secret, nonces).sealed(more))
+        answer = self.next_frame()
+        if answer[0] == COUNTERPROOF:
+            self.theirs = Sealer("coordinator", secret, nonces)
+        return *answer, proof_of("coordinator", secret, nonces)
 
     def until_frame(self, kind):
         while (got := self.next_frame())[0] != kind:

@@ -372,6 +372,22 @@ class Secret(AttackTest):
                 self.assert_refused(liar, b"not the coordinator's")
         self.starts_recovers_and_ends(a)
 
+    def test_a_proof_that_was_handed_on(self):
+        """Somebody has lured a node into proving itself to him, hands that on, and then speaks for himself."""
+        a, b = self.host(), self.other()
+        before = self.crew.complete(2)
+        for words in (wire.hello(RUN, pid=1) + wire.join(1), wire.look(RUN) + wire.look(RUN),
+                      wire.hello(RUN, pid=2) + wire.leave(close=True)):
+            with RawSession(self.port) as liar:
+                nonces = liar.challenged()
+                liar.send(wire.frame(wire.PROOF, wire.proof_of("agent", SECRET, nonces)) + words)
+                # Closed, perhaps even before the coordinator's own proof was on its way.
+                self.assertLessEqual(len(liar.receive_to_end()), len(wire.frame(wire.COUNTERPROOF, bytes(32))))
+        self.assertEqual([one.pid for one in self.crew.complete(2)], [one.pid for one in before])
+        self.recovers(before, 1)
+        self.ends_well(a, b)
+        self.assertEqual(len(self.crew.starts()), 4)
+
     def test_half_a_proof_and_silence(self):
         a = self.host()
         for words in (wire.prove(bytes(32))[:20], wire.prove(bytes(32)), b""):

@@ -58,7 +58,7 @@ StoreOpener opener(const std::shared_ptr<MeetingStore>& meeting, MeetingStoreOpt
 
 // How long one try to get a session back may take: at the address that was reached, and then
 // wherever the name leads.
-constexpr Duration kKnownAddressLimit = 500ms;
+constexpr Duration kKnownAddressLimit = 1s;
 constexpr Duration kNameLimit = 2s;
 // Each try for the first.
 constexpr Duration kSessionLimit = 5s;
@@ -188,6 +188,8 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
       opener(owner, options, {.each_try = 10s, .read_timeout = *read_timeout});
   if (has_session) {
     auto first = open_first_session(*owner, parameters, secret->get(), settings->join_timeout);
+    if (!first && first.error().kind == ErrorKind::Refused)
+      return fail(ErrorKind::Refused, parameters.endpoint + ": " + first.error().message);
     if (!first) return tl::unexpected(first.error());
     if (!*first && *secret != nullptr)
       return fail(ErrorKind::Unsupported,

@@ -115,15 +115,21 @@ class Host final : public CoordinatorHost, private PeerHost {
       }
       if (const auto* wrong = std::get_if<wire::Malformed>(&parsed))
         return sessions_.doom(peer, wrong->reason);
+      auto* whole = std::get_if<wire::WholeFrame<FromAgent>>(&parsed);
+      const std::size_t size = whole ? whole->size : std::get<wire::SkippedFrame>(parsed).size;
+      FrameSealer* sealer = peer.gate.inward();
+      const std::size_t with_seal = size + (sealer ? kSealBytes : 0);
+      if (input.size() < with_seal) {
+        peer.frame_needs = with_seal;
+        return;
+      }
+      if (sealer &&
+          !sealer->fits(input.view().substr(0, size), input.view().substr(size, kSealBytes)))
+        return sessions_.doom(peer, "a frame does not have the seal of who has proven itself");
       if (sessions_.says_too_much(peer, 1, now.instant)) return;
       sessions_.count_message();
-      if (const auto* skipped = std::get_if<wire::SkippedFrame>(&parsed)) {
-        input.consume(skipped->size);
-      } else {
-        auto& whole = std::get<wire::WholeFrame<FromAgent>>(parsed);
-        input.consume(whole.size);
-        take(peer, std::move(whole.message), now);
-      }
+      input.consume(with_seal);
+      if (whole) take(peer, std::move(whole->message), now);
     }
   }
 
@@ -150,9 +156,14 @@ class Host final : public CoordinatorHost, private PeerHost {
         return true;
       case What::Answer:
         sessions_.send(peer, *verdict.answer);
+        peer.gate.answered();
         break;
       case What::Refuse:
-        refuse(peer, verdict.why);
+        // Who is in a run is missed there.
+        if (peer.stage == Stage::InARun)
+          sessions_.doom(peer, verdict.why);
+        else
+          refuse(peer, verdict.why);
         break;
       case What::Doom:
         sessions_.doom(peer, verdict.why);

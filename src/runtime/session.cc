@@ -33,7 +33,7 @@ struct Awaited {
   bool ending = false;
   bool connecting = false;
   std::optional<OpenedSession> connected = {};
-  std::string refused = {};                // Why it is useless to connect again.
+  std::string refused = {};                // Why the last try was refused for good.
   std::shared_ptr<SessionLine> line = {};  // Empty while it is lost.
   std::uint64_t pings = 0;                 // Numbers given to pings; none comes twice.
   std::uint64_t answered = 0;
@@ -108,10 +108,11 @@ class TheSession final : public Session {
       // It reads what is there even when the time has passed.
       auto got = line.receive(in.prepare(kRoom), pulse.next());
       if (got) {
-        pulse.heard(io::now());
         in.commit(*got);
         if (in.size() >= at_least)
           if (auto why = take_messages(line, in, at_least, pulse)) return *why;
+        // A stranger that says something now and then is not the coordinator.
+        if (!line.awaits_proof()) pulse.heard(io::now());
       } else if (got.error().kind != ErrorKind::Timeout) {
         return got.error().message;
       }
@@ -134,37 +135,58 @@ class TheSession final : public Session {
       auto parsed = wire::parse_frame_from_coordinator(in.view());
       if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
         at_least = more->at_least;
+        // Nobody has to keep much for a stranger.
+        if (line.awaits_proof() && at_least > wire::kLargestFrame) return not_proven();
         return std::nullopt;
       }
-      if (const auto* wrong = std::get_if<wire::Malformed>(&parsed)) return complain(wrong->reason);
-      if (const auto* skipped = std::get_if<wire::SkippedFrame>(&parsed)) {
-        in.consume(skipped->size);
+      if (const auto* wrong = std::get_if<wire::Malformed>(&parsed))
+        return line.awaits_proof() ? not_proven() : complain(wrong->reason);
+      auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed);
+      const std::size_t size = whole ? whole->size : std::get<wire::SkippedFrame>(parsed).size;
+      FrameSealer* sealer = line.sealer();
+      const std::size_t with_seal = size + (sealer ? kSealBytes : 0);
+      if (in.size() < with_seal) {
+        at_least = with_seal;
+        return std::nullopt;
+      }
+      if (sealer && !sealer->fits(in.view().substr(0, size), in.view().substr(size, kSealBytes)))
+        return complain("a frame without the seal of the coordinator");
+      in.consume(with_seal);
+      if (!whole) continue;
+      if (is_ending()) return "the session ends";
+      if (line.awaits_proof() && !std::holds_alternative<Refused>(whole->message)) {
+        if (!line.take_proof(whole->message)) return not_proven();
         continue;
       }
-      auto& whole = std::get<wire::WholeFrame<FromCoordinator>>(parsed);
-      in.consume(whole.size);
-      if (is_ending()) return "the session ends";
-      if (line.awaits_proof() && !std::holds_alternative<Refused>(whole.message)) {
-        if (line.take_proof(whole.message)) continue;
-        whole.message = Refused{.why = kNotProven, .lasting = true};
-      }
-      if (const auto* pong = std::get_if<Pong>(&whole.message)) {
+      if (const auto* pong = std::get_if<Pong>(&whole->message)) {
         heard_pong(pong->number);
         continue;
       }
       std::optional<std::string> refused;
-      if (const auto* no = std::get_if<Refused>(&whole.message)) {
+      if (const auto* no = std::get_if<Refused>(&whole->message)) {
+        if (line.awaits_proof() && was_served_) return "the coordinator refused: " + no->why;
         refused_ = no->lasting;
         refused = "the coordinator refused: " + no->why;
       } else {
         // Only whoever is served comes back quickly the next time.
         pauses_ = first_pauses();
+        was_served_ = true;
       }
-      if (const auto* welcome = std::get_if<Welcome>(&whole.message))
+      if (const auto* welcome = std::get_if<Welcome>(&whole->message))
         pulse.set_limit(welcome->rules.heartbeat_limit);
-      options_.on_message(std::move(whole.message));
+      options_.on_message(std::move(whole->message));
       if (refused) return refused;
     }
+  }
+
+  // At first that is the end. Later somebody may have taken the place of a coordinator that is
+  // being started again, and it is waited for.
+  std::string not_proven() {
+    if (!was_served_) {
+      refused_ = true;
+      options_.on_message(Refused{.why = kNotProven, .lasting = true});
+    }
+    return kNotProven;
   }
 
   // A server that says the same nonsense on every connection is complained about once.
@@ -180,9 +202,13 @@ class TheSession final : public Session {
     for (;;) {
       if (!pause(pauses_.next())) return nullptr;
       auto opened = try_to_connect();
-      if (std::string why = why_refused(); !why.empty()) {
-        options_.on_message(Refused{.why = std::move(why), .lasting = true});
-        return nullptr;
+      if (std::string why = take_refusal(); !why.empty()) {
+        if (!was_served_) {
+          options_.on_message(Refused{.why = std::move(why), .lasting = true});
+          return nullptr;
+        }
+        if (options_.on_lost && why != refusal_) options_.on_lost(why);
+        refusal_ = std::move(why);
       }
       const std::lock_guard lock(awaited_->mutex);
       if (awaited_->ending) return nullptr;
@@ -217,9 +243,9 @@ class TheSession final : public Session {
   }
 
   // Empty: it was not, or nobody is to be told any more.
-  std::string why_refused() const {
+  std::string take_refusal() {
     const std::lock_guard lock(awaited_->mutex);
-    return awaited_->ending ? std::string() : awaited_->refused;
+    return awaited_->ending ? std::string() : std::exchange(awaited_->refused, {});
   }
 
   // False: the session ends.
@@ -265,7 +291,9 @@ class TheSession final : public Session {
   std::thread thread_;
 
   // The session's thread only.
-  bool refused_ = false;  // For good.
+  bool refused_ = false;     // For good.
+  bool was_served_ = false;  // By a coordinator that was believed.
+  std::string refusal_;      // What was told last.
   std::string complaint_;
   Backoff pauses_ = first_pauses();
 };

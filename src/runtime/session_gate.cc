@@ -27,6 +27,7 @@ SessionGate::Verdict SessionGate::judge(const FromAgent& message) {
       if (!are_same(proof->proof, secret_->proof_of_agent(nonces_)))
         return {.what = What::Refuse, .why = "the secret is not the coordinator's"};
       stage_ = Stage::Open;
+      seals_ = secret_->seals(nonces_);
       return {.what = What::Answer,
               .answer = CoordinatorProof{secret_->proof_of_coordinator(nonces_)}};
     case Stage::Open:

@@ -29,6 +29,13 @@ class SessionGate {
   };
   // For every message, in order. Nobody has a second try on one connection.
   Verdict judge(const core::coordinator::FromAgent& message);
+  // The answer is on its way: whatever is said behind our proof is sealed.
+  void answered() { is_sealed_ = stage_ == Stage::Open && seals_; }
+
+  // Of what is said to it; null: nothing is sealed yet.
+  FrameSealer* outward() { return is_sealed_ ? &seals_->of_coordinator : nullptr; }
+  // Of what it says. Its proof is the last that has none.
+  FrameSealer* inward() { return is_sealed_ ? &seals_->of_agent : nullptr; }
 
  private:
   enum class Stage { Shut, Challenged, Open };
@@ -36,6 +43,8 @@ class SessionGate {
   const Secret* secret_;
   Stage stage_ = Stage::Shut;
   Secret::Nonces nonces_;
+  std::optional<FrameSeals> seals_;  // Once both have proven themselves.
+  bool is_sealed_ = false;
 };
 
 }  // namespace regroup::runtime

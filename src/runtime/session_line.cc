@@ -11,18 +11,24 @@ using core::coordinator::FromCoordinator;
 
 void SessionLine::say(const FromAgent& message) {
   const std::lock_guard lock(mutex_);
-  wire::append_frame(out_, message);
-  if (introduced_) send();
+  if (!introduced_) return meanwhile_.push_back(message);
+  append(message);
+  send();
 }
 
 void SessionLine::introduce(const std::vector<FromAgent>& introduction) {
   const std::lock_guard lock(mutex_);
-  const ByteBuffer meanwhile = std::exchange(out_, {});
   if (proofs_) proofs_->append_ours(out_);
-  for (const FromAgent& message : introduction) wire::append_frame(out_, message);
-  out_.append(meanwhile.view());
+  for (const FromAgent& message : introduction) append(message);
+  for (const FromAgent& message : std::exchange(meanwhile_, {})) append(message);
   introduced_ = true;
   send();
+}
+
+void SessionLine::append(const FromAgent& message) {
+  const std::size_t before = out_.size();
+  wire::append_frame(out_, message);
+  if (seals_) seals_->of_agent.seal(out_, before);
 }
 
 bool SessionLine::take_proof(const FromCoordinator& message) {

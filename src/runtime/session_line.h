@@ -20,7 +20,7 @@ namespace regroup::runtime {
 class SessionLine {
  public:
   explicit SessionLine(OpenedSession opened)
-      : socket_(std::move(opened.socket)), proofs_(opened.proofs) {}
+      : socket_(std::move(opened.socket)), proofs_(opened.proofs), seals_(opened.seals) {}
 
   // Until the introduction is sent, what is said waits for it. Later it waits for the peer, two
   // seconds at most; then the line is shut down, and receive() tells why.
@@ -38,17 +38,23 @@ class SessionLine {
   // Whether that was it: then it is awaited no longer.
   bool take_proof(const core::coordinator::FromCoordinator& message);
 
+  // The session's thread only. Of the frames that come; null: they have none.
+  FrameSealer* sealer() { return seals_ && !awaits_proof() ? &seals_->of_coordinator : nullptr; }
+
   // Ends what anybody waits for here. What has come may still be received.
   void shut_down() { socket_.shut_down(); }
 
  private:
+  void append(const core::coordinator::FromAgent& message);
   void send();
 
   io::ClientSocket socket_;
   std::optional<SessionProofs> proofs_;  // Until theirs has come.
   std::mutex mutex_;                     // Guards what follows, and who writes.
+  std::optional<FrameSeals> seals_;      // Ours under the mutex, theirs on the session's thread.
   bool introduced_ = false;
-  std::string unsent_;  // Why nothing can be said any more.
+  std::vector<core::coordinator::FromAgent> meanwhile_;  // Said before it was.
+  std::string unsent_;                                   // Why nothing can be said any more.
   ByteBuffer out_;
 };
 

@@ -69,6 +69,7 @@ Result<OpenedSession> open_with_secret(io::ClientSocket socket, const Secret* se
   nonces.coordinator = challenge->nonce;
   opened.proofs = SessionProofs{.ours = {secret->proof_of_agent(nonces)},
                                 .theirs = {secret->proof_of_coordinator(nonces)}};
+  opened.seals = secret->seals(nonces);
   return opened;
 }
 

@@ -32,7 +32,8 @@ struct OpenedSession {
   explicit OpenedSession(io::ClientSocket s) : socket(std::move(s)) {}
 
   io::ClientSocket socket;
-  std::optional<SessionProofs> proofs = {};  // Empty: there is no secret.
+  std::optional<SessionProofs> proofs = {};  // Empty: there is no secret,
+  std::optional<FrameSeals> seals = {};      // nor any of these.
 };
 
 // Asks for the coordinator's challenge, if there is a secret (null: none), and waits for it.

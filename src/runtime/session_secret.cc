@@ -19,6 +19,8 @@ using core::coordinator::Bytes32;
 
 constexpr std::string_view kAgentLabel = "regroup session 1: agent";
 constexpr std::string_view kCoordinatorLabel = "regroup session 1: coordinator";
+constexpr std::string_view kAgentFrames = "regroup session 1: frames of the agent";
+constexpr std::string_view kCoordinatorFrames = "regroup session 1: frames of the coordinator";
 
 static_assert(sizeof(Bytes32) == crypto_auth_hmacsha256_BYTES);
 
@@ -111,8 +113,8 @@ Result<Secret> Secret::read(const std::string& path) {
   const std::string_view key = trimmed(file->contents);
   if (key.size() < kShortestSecret)
     return fail(ErrorKind::InvalidArgument,
-                name + " has " + std::to_string(key.size()) + " bytes, and " +
-                    std::to_string(kShortestSecret) +
+                name + " has " + std::to_string(key.size()) +
+                    " bytes without the space around them, and " + std::to_string(kShortestSecret) +
                     " at the least are needed. For example: openssl rand -hex 32");
   if (key.size() > kLongestSecret || file->contents.size() > kMostInFile)
     return fail(ErrorKind::InvalidArgument,
@@ -129,6 +131,11 @@ Bytes32 Secret::proof_of_agent(const Nonces& nonces) const {
 
 Bytes32 Secret::proof_of_coordinator(const Nonces& nonces) const {
   return proof(key_, kCoordinatorLabel, nonces);
+}
+
+FrameSeals Secret::seals(const Nonces& nonces) const {
+  return {.of_agent = FrameSealer(proof(key_, kAgentFrames, nonces)),
+          .of_coordinator = FrameSealer(proof(key_, kCoordinatorFrames, nonces))};
 }
 
 }  // namespace regroup::runtime

@@ -9,6 +9,7 @@
 
 #include "core/coordinator/messages.h"
 #include "regroup/result.h"
+#include "runtime/session_seal.h"
 
 namespace regroup::runtime {
 
@@ -40,6 +41,9 @@ class Secret {
   // They differ, so that neither side can send back what it was sent.
   core::coordinator::Bytes32 proof_of_agent(const Nonces& nonces) const;
   core::coordinator::Bytes32 proof_of_coordinator(const Nonces& nonces) const;
+
+  // For the frames behind the proofs.
+  FrameSeals seals(const Nonces& nonces) const;
 
   // What the user should know of the file, but does not end anything. Empty: nothing.
   const std::string& warning() const { return warning_; }

@@ -196,6 +196,29 @@ TEST(SessionGate, WithoutASecretOnlyThoseWhoHaveOneAreRefused) {
   }
 }
 
+// ---- Seals ----
+
+TEST(FrameSealer, ASealIsOfOneFrameOneNumberAndOneDirection) {
+  const Secret::Nonces nonces{.agent = {1}, .coordinator = {2}};
+  FrameSeals ours = kSecret.seals(nonces);
+  ByteBuffer out;
+  out.append("before");
+  const std::size_t from = out.size();
+  out.append("frame");
+  ours.of_agent.seal(out, from);
+  ASSERT_EQ(out.size(), from + 5 + kSealBytes);
+  const std::string seal(out.view().substr(from + 5));
+  EXPECT_TRUE(kSecret.seals(nonces).of_agent.fits("frame", seal));
+  EXPECT_FALSE(kSecret.seals(nonces).of_agent.fits("flame", seal));
+  EXPECT_FALSE(kSecret.seals(nonces).of_agent.fits("frame", seal.substr(1)));
+  EXPECT_FALSE(kSecret.seals(nonces).of_coordinator.fits("frame", seal));
+  EXPECT_FALSE(kOther.seals(nonces).of_agent.fits("frame", seal));
+  EXPECT_FALSE(kSecret.seals({.agent = {1}, .coordinator = {3}}).of_agent.fits("frame", seal));
+  FrameSeals theirs = kSecret.seals(nonces);
+  EXPECT_TRUE(theirs.of_agent.fits("frame", seal));
+  EXPECT_FALSE(theirs.of_agent.fits("frame", seal));  // Said again.
+}
+
 // ---- At a port ----
 
 Instant soon() { return io::deadline_after(60s); }
@@ -237,27 +260,40 @@ class SecretAtPort : public testing::Test {
     return open_with_secret(std::move(**socket), secret, soon());
   }
 
-  // What the coordinator says until it closes, or has said `count` things.
-  static std::vector<FromCoordinator> answers(io::ClientSocket& socket, std::size_t count) {
+  // What the coordinator says until it closes, or has said `count` things. What stands behind its
+  // proof is sealed.
+  static std::vector<FromCoordinator> answers(OpenedSession& session, std::size_t count) {
     std::vector<FromCoordinator> heard;
     ByteBuffer in;
     while (heard.size() < count) {
       auto parsed = wire::parse_frame_from_coordinator(in.view());
-      if (auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed)) {
-        in.consume(whole->size);
+      auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed);
+      const bool is_sealed = session.seals && session.proofs && !heard.empty();
+      const std::size_t seal = is_sealed ? kSealBytes : 0;
+      if (whole != nullptr && in.size() >= whole->size + seal) {
+        const bool fits =
+            !is_sealed || session.seals->of_coordinator.fits(in.view().substr(0, whole->size),
+                                                             in.view().substr(whole->size, seal));
+        EXPECT_TRUE(fits);
+        in.consume(whole->size + seal);
         heard.push_back(std::move(whole->message));
         continue;
       }
-      const auto got = socket.receive(in.prepare(4096), soon());
+      const auto got = session.socket.receive(in.prepare(4096), soon());
       if (!got) break;
       in.commit(*got);
     }
     return heard;
   }
-  static void send(io::ClientSocket& socket, const std::vector<FromAgent>& messages) {
+  static void send(OpenedSession& session, const std::vector<FromAgent>& messages) {
     ByteBuffer out;
-    for (const FromAgent& message : messages) wire::append_frame(out, message);
-    EXPECT_TRUE(socket.send(out.view(), soon()));
+    for (const FromAgent& message : messages) {
+      const std::size_t before = out.size();
+      wire::append_frame(out, message);
+      if (session.seals && !std::holds_alternative<AgentProof>(message))
+        session.seals->of_agent.seal(out, before);
+    }
+    EXPECT_TRUE(session.socket.send(out.view(), soon()));
   }
 
   Result<StatusAnswer> status(std::optional<Secret> secret) {
@@ -274,8 +310,8 @@ TEST_F(SecretAtPort, TheProofComesInFrontOfTheWelcome) {
   serve(kSecret);
   auto opened = open(&kSecret);
   ASSERT_TRUE(opened) << opened.error().message;
-  send(opened->socket, {opened->proofs->ours, hello()});
-  const auto heard = answers(opened->socket, 2);
+  send(*opened, {opened->proofs->ours, hello()});
+  const auto heard = answers(*opened, 2);
   ASSERT_EQ(heard.size(), 2u);
   EXPECT_TRUE(opened->proofs->is_theirs(heard[0]));
   EXPECT_TRUE(std::holds_alternative<Welcome>(heard[1]));
@@ -284,8 +320,8 @@ TEST_F(SecretAtPort, TheProofComesInFrontOfTheWelcome) {
 
 TEST_F(SecretAtPort, WhoHasAnotherSecretOrNoneIsRefusedForGoodAndCounted) {
   serve(kSecret);
-  const auto expect_refused = [](io::ClientSocket& socket, const std::string& why) {
-    const auto heard = answers(socket, 9);
+  const auto expect_refused = [](OpenedSession& session, const std::string& why) {
+    const auto heard = answers(session, 9);
     ASSERT_EQ(heard.size(), 1u);
     const auto* refused = std::get_if<Refused>(&heard[0]);
     ASSERT_NE(refused, nullptr);
@@ -294,18 +330,60 @@ TEST_F(SecretAtPort, WhoHasAnotherSecretOrNoneIsRefusedForGoodAndCounted) {
   };
   auto other = open(&kOther);
   ASSERT_TRUE(other) << other.error().message;
-  send(other->socket, {other->proofs->ours, hello(), Join{1, {"a", 1}}});
-  expect_refused(other->socket, "not the coordinator's");
+  send(*other, {other->proofs->ours, hello(), Join{1, {"a", 1}}});
+  expect_refused(*other, "not the coordinator's");
   auto none = open(nullptr);
-  send(none->socket, {hello(), Join{1, {"a", 1}}});
-  expect_refused(none->socket, "wants a secret");
+  send(*none, {hello(), Join{1, {"a", 1}}});
+  expect_refused(*none, "wants a secret");
   auto looking = open(nullptr);
-  send(looking->socket, {Look{}});
-  expect_refused(looking->socket, "wants a secret");
+  send(*looking, {Look{}});
+  expect_refused(*looking, "wants a secret");
   EXPECT_EQ(counters().refused, 3u);
   const auto seen = status(kSecret);
   ASSERT_TRUE(seen) << seen.error().message;
   EXPECT_TRUE(seen->status.runs.empty());
+}
+
+// As one who has handed on the proof of somebody else, and then speaks for himself.
+TEST_F(SecretAtPort, WhatStandsBehindTheProofNeedsASealToo) {
+  serve(kSecret);
+  const auto is_closed = [](OpenedSession& session) {
+    const auto heard = answers(session, 9);
+    return heard.size() <= 1;  // The proof of the coordinator, and no welcome.
+  };
+  auto without = open(&kSecret);
+  send(*without, {without->proofs->ours});
+  without->seals.reset();
+  send(*without, {hello(), hello()});
+  EXPECT_TRUE(is_closed(*without));
+
+  auto forged = open(&kSecret);
+  forged->seals = kOther.seals({});
+  send(*forged, {forged->proofs->ours, hello()});
+  EXPECT_TRUE(is_closed(*forged));
+
+  auto repeated = open(&kSecret);
+  const FrameSeals first = *repeated->seals;
+  send(*repeated, {repeated->proofs->ours, hello()});
+  EXPECT_EQ(answers(*repeated, 2).size(), 2u);
+  repeated->seals->of_agent = first.of_agent;  // As it was for the first frame.
+  send(*repeated, {Ping{1}});
+  ByteBuffer in;
+  EXPECT_FALSE(repeated->socket.receive(in.prepare(64), soon()));
+  EXPECT_EQ(counters().refused, 3u);
+}
+
+// It was closed, and its run went on with it until the heartbeat limit.
+TEST_F(SecretAtPort, WhoAsksForAProofInARunIsMissedThere) {
+  serve(std::nullopt);
+  auto opened = open(nullptr);
+  send(*opened, {hello()});
+  EXPECT_EQ(answers(*opened, 1).size(), 1u);
+  send(*opened, {Prove{}});
+  EXPECT_TRUE(answers(*opened, 1).empty());
+  const auto seen = status(std::nullopt);
+  ASSERT_TRUE(seen) << seen.error().message;
+  EXPECT_TRUE(seen->status.runs.empty() || seen->status.runs.at(0).nodes.empty());
 }
 
 TEST_F(SecretAtPort, WhoHasASecretWantsNoCoordinatorWithoutOne) {
@@ -329,8 +407,8 @@ TEST_F(SecretAtPort, StatusNeedsTheSecretToo) {
 TEST_F(SecretAtPort, NodesWithoutASessionFindTheRunClosed) {
   serve(kSecret);
   auto opened = open(&kSecret);
-  send(opened->socket, {opened->proofs->ours, hello()});
-  EXPECT_EQ(answers(opened->socket, 2).size(), 2u);
+  send(*opened, {opened->proofs->ours, hello()});
+  EXPECT_EQ(answers(*opened, 2).size(), 2u);
   const RendezvousParameters torchruns{.endpoint = "127.0.0.1:" + std::to_string(host_->port()),
                                        .run_id = "r",
                                        .config = {{"is_host", "false"}}};

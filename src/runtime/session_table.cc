@@ -51,6 +51,7 @@ void SessionTable::send(Peer& peer, const FromCoordinator& message) {
   // A report may be longer than that: what counts is what was left unread before.
   if (before > kUnreadBySession) return doom(peer, "it does not read what it is told");
   wire::append_frame(output, message);
+  if (FrameSealer* sealer = peer.gate.outward()) sealer->seal(output, before);
   ++counters_.messages_out;
   counters_.bytes_out += output.size() - before;
   touch(peer);

@@ -350,6 +350,35 @@ TEST_F(SessionTest, ARefusalNeedsNoProof) {
   EXPECT_THAT(wait_for(heard_, 1), ElementsAre(refused));
 }
 
+// Somebody else has the port while the coordinator is started again.
+TEST_F(SessionTest, AnUnprovenServerIsWaitedOutOnceACoordinatorWasProven) {
+  auto some = options();
+  int calls = 0;
+  some.connect = [&]() -> Result<OpenedSession> {
+    if (++calls == 1) return fail(ErrorKind::Refused, "another secret");
+    auto next = FakeCoordinator::connect(coordinator_.address());
+    if (next) next->proofs = kProofs;
+    return next;
+  };
+  {
+    Caller caller = start_with_secret(some);
+    caller.say(kProofs.theirs);
+    caller.say(Welcome{});
+    EXPECT_EQ(wait_for(heard_, 1).size(), 1u);
+  }
+  EXPECT_THAT(wait_for(lost_, 2), ElementsAre(testing::_, "another secret"));
+  for (const FromCoordinator& said : std::vector<FromCoordinator>{Pong{1}, Refused{.why = "go"}}) {
+    Caller stranger = coordinator_.accept();
+    stranger.say(said);
+    while (stranger.next()) {
+    }
+  }
+  Caller again = coordinator_.accept();
+  again.say(kProofs.theirs);
+  again.say(Over{});
+  EXPECT_EQ(wait_for(heard_, 2).back(), FromCoordinator(Over{}));
+}
+
 TEST_F(SessionTest, DoesNotComeBackWhenItIsRefusedWhileConnecting) {
   auto once = options();
   once.connect = []() -> Result<OpenedSession> {

@@ -65,41 +65,53 @@ Result<void> StatusClient::connect(Instant deadline) {
 }
 
 Result<std::string> StatusClient::look(const std::string& run_id, Instant deadline) {
-  auto [socket, proofs] = std::move(*session_);
+  OpenedSession session = std::move(*session_);
   session_.reset();  // It is kept only if the answer comes whole.
   const auto lost = [this](const Error& why) { return tl::unexpected(unanswered(why)); };
   ByteBuffer out;
-  if (proofs) proofs->append_ours(out);
+  if (session.proofs) session.proofs->append_ours(out);
+  const std::size_t before = out.size();
   wire::append_frame(out, FromAgent{Look{run_id}});
-  if (auto sent = socket.send(out.view(), deadline); !sent) return lost(sent.error());
+  if (session.seals) session.seals->of_agent.seal(out, before);
+  if (auto sent = session.socket.send(out.view(), deadline); !sent) return lost(sent.error());
   ByteBuffer in;
+  std::size_t at_least = 0;
   for (;;) {
+    // A report of many nodes is long: it is looked at again when all of it is there.
+    while (in.size() < at_least) {
+      constexpr std::size_t kRoom = 64 * 1024;
+      auto got = session.socket.receive(in.prepare(kRoom), deadline);
+      if (!got) return lost(got.error());
+      in.commit(*got);
+    }
     auto parsed = wire::parse_frame_from_coordinator(in.view());
     if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
-      // A report of many nodes is long: it is looked at again when all of it is there.
-      do {
-        constexpr std::size_t kRoom = 64 * 1024;
-        auto got = socket.receive(in.prepare(kRoom), deadline);
-        if (!got) return lost(got.error());
-        in.commit(*got);
-      } while (in.size() < more->at_least);
-    } else if (const auto* wrong = std::get_if<wire::Malformed>(&parsed)) {
+      at_least = more->at_least;
+      continue;
+    }
+    if (const auto* wrong = std::get_if<wire::Malformed>(&parsed))
       return lost({ErrorKind::Protocol, wrong->reason});
-    } else if (const auto* skipped = std::get_if<wire::SkippedFrame>(&parsed)) {
-      in.consume(skipped->size);
-    } else {
-      auto& whole = std::get<wire::WholeFrame<FromCoordinator>>(parsed);
-      in.consume(whole.size);
-      if (const auto* refused = std::get_if<Refused>(&whole.message))
-        return lost({ErrorKind::Refused, refused->why});
-      if (proofs) {
-        if (!proofs->is_theirs(whole.message)) return lost({ErrorKind::Refused, kNotProven});
-        proofs.reset();
-      }
-      if (auto* report = std::get_if<Report>(&whole.message)) {
-        session_.emplace(std::move(socket));
-        return std::move(report->json);
-      }
+    auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed);
+    const std::size_t size = whole ? whole->size : std::get<wire::SkippedFrame>(parsed).size;
+    const bool is_sealed = session.seals && !session.proofs;
+    const std::size_t with_seal = size + (is_sealed ? kSealBytes : 0);
+    at_least = with_seal;
+    if (in.size() < with_seal) continue;
+    if (is_sealed && !session.seals->of_coordinator.fits(in.view().substr(0, size),
+                                                         in.view().substr(size, kSealBytes)))
+      return lost({ErrorKind::Protocol, "a frame without the seal of the coordinator"});
+    in.consume(with_seal);
+    at_least = 0;
+    if (!whole) continue;
+    if (const auto* refused = std::get_if<Refused>(&whole->message))
+      return lost({ErrorKind::Refused, refused->why});
+    if (session.proofs) {
+      if (!session.proofs->is_theirs(whole->message)) return lost({ErrorKind::Refused, kNotProven});
+      session.proofs.reset();
+    }
+    if (auto* report = std::get_if<Report>(&whole->message)) {
+      session_.emplace(std::move(session));
+      return std::move(report->json);
     }
   }
 }

@@ -28,6 +28,9 @@ class ThreadedServer final : public StoreServer {
     runtime::StoreHostOptions served{
         .host = options.host, .port = options.port, .coordinator = options.coordinator};
     if (!options.secret_file.empty()) {
+      if (!options.coordinator)
+        return fail(ErrorKind::InvalidArgument,
+                    "a secret is for sessions with a coordinator; a plain store has none");
       auto secret = runtime::Secret::read(options.secret_file);
       if (!secret) return tl::unexpected(secret.error());
       served.secret = std::make_shared<const runtime::Secret>(std::move(*secret));
