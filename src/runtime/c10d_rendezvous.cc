@@ -14,6 +14,7 @@
 #include "runtime/rendezvous_settings.h"
 #include "runtime/session_rendezvous.h"
 #include "runtime/store_channel.h"
+#include "runtime/wait_lines.h"
 
 namespace regroup::runtime {
 namespace {
@@ -83,6 +84,8 @@ Result<std::optional<OpenedSession>> open_first_session(const MeetingStore& meet
                                                         const RendezvousParameters& parameters,
                                                         const Secret* secret, Duration limit) {
   const Instant until = io::deadline_after(limit);
+  WaitLines lines(parameters);
+  lines.begin(io::now());
   for (;;) {
     auto opened = open_session(meeting.server_address, meeting.reached.port, secret, kSessionLimit);
     const bool may_pass = !opened && (opened.error().kind == ErrorKind::Connection ||
@@ -90,6 +93,12 @@ Result<std::optional<OpenedSession>> open_first_session(const MeetingStore& meet
     if (!may_pass || io::now() >= until) return opened;
     if (parameters.interrupted && *parameters.interrupted)
       return fail(ErrorKind::Cancelled, "interrupted while waiting for the coordinator");
+    const Instant now = io::now();
+    lines.tell(now,
+               {.what = "no session with " + parameters.endpoint + ": " + opened.error().message,
+                .limit = "; gives up in " + in_words(until - now) + " (join_timeout)",
+                .brief = "waiting for the coordinator",
+                .until = until});
     std::this_thread::sleep_for(kPauseBetweenTries);
   }
 }
