@@ -118,17 +118,16 @@ class Host final : public CoordinatorHost, private PeerHost {
       auto* whole = std::get_if<wire::WholeFrame<FromAgent>>(&parsed);
       const std::size_t size = whole ? whole->size : std::get<wire::SkippedFrame>(parsed).size;
       FrameSealer* sealer = peer.gate.inward();
-      const std::size_t with_seal = size + (sealer ? kSealBytes : 0);
-      if (input.size() < with_seal) {
-        peer.frame_needs = with_seal;
+      const std::size_t sealed_size = with_seal(sealer, size);
+      if (input.size() < sealed_size) {
+        peer.frame_needs = sealed_size;
         return;
       }
-      if (sealer &&
-          !sealer->fits(input.view().substr(0, size), input.view().substr(size, kSealBytes)))
+      if (!seal_fits(sealer, input.view(), size))
         return sessions_.doom(peer, "a frame does not have the seal of who has proven itself");
       if (sessions_.says_too_much(peer, 1, now.instant)) return;
       sessions_.count_message();
-      input.consume(with_seal);
+      input.consume(sealed_size);
       if (whole) take(peer, std::move(whole->message), now);
     }
   }

@@ -144,14 +144,14 @@ class TheSession final : public Session {
       auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed);
       const std::size_t size = whole ? whole->size : std::get<wire::SkippedFrame>(parsed).size;
       FrameSealer* sealer = line.sealer();
-      const std::size_t with_seal = size + (sealer ? kSealBytes : 0);
-      if (in.size() < with_seal) {
-        at_least = with_seal;
+      const std::size_t sealed_size = with_seal(sealer, size);
+      if (in.size() < sealed_size) {
+        at_least = sealed_size;
         return std::nullopt;
       }
-      if (sealer && !sealer->fits(in.view().substr(0, size), in.view().substr(size, kSealBytes)))
+      if (!seal_fits(sealer, in.view(), size))
         return complain("a frame without the seal of the coordinator");
-      in.consume(with_seal);
+      in.consume(sealed_size);
       if (!whole) continue;
       if (is_ending()) return "the session ends";
       if (line.awaits_proof() && !std::holds_alternative<Refused>(whole->message)) {

@@ -1,16 +1,10 @@
 #include "runtime/session_secret.h"
 
-#include <fcntl.h>
 #include <sodium.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/text.h"
+#include "io/regular_file.h"
 
 namespace regroup::runtime {
 namespace {
@@ -48,36 +42,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
 }
 
-struct File {
-  std::string contents;
-  unsigned mode = 0;
-};
-
-// At most a byte more than `most`: enough to see that it is too long.
-Result<File> read_regular(const std::string& path, std::size_t most) {
-  const auto wrong = [&](const std::string& why) {
-    return fail(ErrorKind::InvalidArgument, "the secret file " + printable(path) + " " + why);
-  };
-  // Without waiting for whoever might write into a pipe.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return wrong("cannot be read: " + std::string(std::strerror(errno)));
-  struct stat about {};
-  File file;
-  ssize_t got = 0;
-  const bool is_known = ::fstat(fd, &about) == 0;
-  const bool is_regular = is_known && S_ISREG(about.st_mode);
-  std::array<char, 1024> room;
-  while (is_regular && file.contents.size() <= most &&
-         (got = ::read(fd, room.data(), room.size())) > 0)
-    file.contents.append(room.data(), static_cast<std::size_t>(got));
-  const int error = errno;
-  ::close(fd);
-  if (!is_known || got < 0) return wrong("cannot be read: " + std::string(std::strerror(error)));
-  if (!is_regular) return wrong("is no regular file");
-  file.mode = about.st_mode;
-  return file;
-}
-
 }  // namespace
 
 Bytes32 new_nonce() {
@@ -107,9 +71,9 @@ Bytes32 hmac_sha256(std::string_view key, std::string_view text) {
 Result<Secret> Secret::read(const std::string& path) {
   // Whitespace around it is not counted, but is not without a limit either.
   constexpr std::size_t kMostInFile = 2 * kLongestSecret;
-  const auto file = read_regular(path, kMostInFile);
-  if (!file) return tl::unexpected(file.error());
   const std::string name = "the secret file " + printable(path);
+  const auto file = io::read_regular_file(path, kMostInFile);
+  if (!file) return fail(file.error().kind, name + " " + file.error().message);
   const std::string_view key = trimmed(file->contents);
   if (key.size() < kShortestSecret)
     return fail(ErrorKind::InvalidArgument,

@@ -93,14 +93,13 @@ Result<std::string> StatusClient::look(const std::string& run_id, Instant deadli
       return lost({ErrorKind::Protocol, wrong->reason});
     auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed);
     const std::size_t size = whole ? whole->size : std::get<wire::SkippedFrame>(parsed).size;
-    const bool is_sealed = session.seals && !session.proofs;
-    const std::size_t with_seal = size + (is_sealed ? kSealBytes : 0);
-    at_least = with_seal;
-    if (in.size() < with_seal) continue;
-    if (is_sealed && !session.seals->of_coordinator.fits(in.view().substr(0, size),
-                                                         in.view().substr(size, kSealBytes)))
+    FrameSealer* sealer =
+        session.seals && !session.proofs ? &session.seals->of_coordinator : nullptr;
+    at_least = with_seal(sealer, size);
+    if (in.size() < at_least) continue;
+    if (!seal_fits(sealer, in.view(), size))
       return lost({ErrorKind::Protocol, "a frame without the seal of the coordinator"});
-    in.consume(with_seal);
+    in.consume(at_least);
     at_least = 0;
     if (!whole) continue;
     if (const auto* refused = std::get_if<Refused>(&whole->message))
