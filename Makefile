@@ -32,13 +32,17 @@ build/release/build.ninja: CMakePresets.json | setup
 build: build/release/build.ninja | setup
 	@$(CMAKE) --build build/release
 
+# What takes the place of PyTorch's workers where there is no PyTorch.
 demo: build
+	@$(CMAKE) --build build/release --target stand_in
 	@dev/demo.py $(DEMO_FLAGS)
 
 test: build
+	@$(CMAKE) --build build/release --target tests
 	@dev/test.py --preset release $(TEST_FLAGS)
 
 bench: build
+	@$(CMAKE) --build build/release --target bench_programs
 	@dev/setup bench
 	@bench/run.py $(BENCH_FLAGS)
 

@@ -25,11 +25,11 @@
 
 #include "base/byte_buffer.h"
 #include "core/coordinator/member.h"
-#include "io/address.h"
-#include "io/clock.h"
-#include "runtime/pulse.h"
-#include "wire/session.h"
-#include "wire/store_protocol.h"
+#include "io/loop/clock.h"
+#include "io/net/address.h"
+#include "runtime/session/pulse.h"
+#include "wire/session/session.h"
+#include "wire/store/store_protocol.h"
 
 namespace regroup::bench {
 

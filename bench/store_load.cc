@@ -28,10 +28,10 @@
 #include <vector>
 
 #include "base/byte_buffer.h"
-#include "io/address.h"
-#include "io/clock.h"
-#include "io/connection.h"
-#include "wire/store_protocol.h"
+#include "io/loop/clock.h"
+#include "io/net/address.h"
+#include "io/net/connection.h"
+#include "wire/store/store_protocol.h"
 
 namespace {
 

@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "io/clock.h"
+#include "io/loop/clock.h"
 #include "regroup/timer.h"
-#include "wire/timer_line.h"
+#include "wire/text/timer_line.h"
 
 namespace {
 

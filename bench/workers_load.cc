@@ -23,9 +23,9 @@
 #include <utility>
 #include <vector>
 
-#include "io/clock.h"
-#include "io/loop.h"
-#include "io/process.h"
+#include "io/loop/clock.h"
+#include "io/loop/loop.h"
+#include "io/process/process.h"
 
 namespace {
 

@@ -1,9 +1,57 @@
+# rooms(FILE): reads the list of rooms and their arrows (src/rooms.txt) and makes one static library of each room, linked to
+# what it may use. REGROUP_ROOMS holds their names afterwards, in the order of the file.
+function(rooms file)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(READ ${file} text)
+  string(REGEX REPLACE "#[^\n]*" "" text "${text}")
+  string(REGEX REPLACE "\n[ ]+" " " text "${text}")
+  string(REGEX MATCHALL "[a-z/_]+:[^\n]*" lines "${text}")
+  set(names)
+  foreach(line ${lines})
+    string(REGEX MATCH "^([a-z/_]+):[ ]*(.*)$" line "${line}")
+    set(path ${CMAKE_MATCH_1})
+    separate_arguments(uses UNIX_COMMAND "${CMAKE_MATCH_2}")
+    string(REPLACE "/" "_" uses "${uses}")
+    room(${path} USES ${uses})
+    string(REPLACE "/" "_" name ${path})
+    list(APPEND names ${name})
+  endforeach()
+  set(REGROUP_ROOMS ${names} PARENT_SCOPE)
+endfunction()
+
+# for_tests(TARGET FOLDER): not part of what is shipped; built by the target `tests`, into FOLDER.
+add_custom_target(tests)
+function(for_tests target folder)
+  set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON RUNTIME_OUTPUT_DIRECTORY ${folder}
+                        LIBRARY_OUTPUT_DIRECTORY ${folder})
+  add_dependencies(tests ${target})
+endfunction()
+
+# precompile(TARGET): the standard headers that nearly every file includes are read once for all of them, and those of
+# GoogleTest for all tests. Each file still names what it uses: dev/check reads it without this.
+set(standard_headers <algorithm> <array> <chrono> <functional> <map> <memory> <optional> <set> <string> <string_view>
+    <utility> <variant> <vector> <tl/expected.hpp>)
+file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cc "")
+add_library(precompiled STATIC ${PROJECT_BINARY_DIR}/precompiled.cc)
+target_precompile_headers(precompiled PRIVATE ${standard_headers})
+add_library(precompiled_tests STATIC EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/precompiled.cc)
+target_precompile_headers(precompiled_tests PRIVATE ${standard_headers} <gmock/gmock.h> <gtest/gtest.h>)
+target_link_libraries(precompiled_tests PRIVATE GTest::gtest GTest::gmock)
+function(precompile target)
+  if(target MATCHES "_test$")
+    target_precompile_headers(${target} REUSE_FROM precompiled_tests)
+  else()
+    target_precompile_headers(${target} REUSE_FROM precompiled)
+  endif()
+endfunction()
+
 # room(PATH USES ROOM...): one static library from every .cc of src/PATH, one test program from its
 # *_test.cc, and for every *_fuzz.cc a program that replays the stored inputs (and, with
-# REGROUP_FUZZ, the fuzzer itself).
+# REGROUP_FUZZ, the fuzzer itself). The tests of all rooms of a house are built by HOUSE_tests.
 function(room path)
   cmake_parse_arguments(ARG "" "" "USES" ${ARGN})
   string(REPLACE "/" "_" name ${path})
+  string(REGEX REPLACE "/.*" "" house ${path})
   file(GLOB sources CONFIGURE_DEPENDS src/${path}/*.cc)
   set(tests ${sources})
   set(fuzzers ${sources})
@@ -11,14 +59,30 @@ function(room path)
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
   list(FILTER sources EXCLUDE REGEX "(_test|_fuzz|/main)\\.cc$")
 
-  add_library(${name} STATIC ${sources})
-  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(${name} PUBLIC ${ARG_USES})
+  # A room of headers alone, or of nothing but main.cc, has no archive.
+  set(kind PUBLIC)
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    precompile(${name})
+  else()
+    add_library(${name} INTERFACE)
+    set(kind INTERFACE)
+  endif()
+  if(house STREQUAL sim)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+  target_include_directories(${name} ${kind} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${name} ${kind} ${ARG_USES})
 
   if(tests AND NOT REGROUP_FUZZ)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ${name} GTest::gtest GTest::gmock GTest::gtest_main)
-    set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY test)
+    for_tests(${name}_test test)
+    precompile(${name}_test)
+    if(NOT TARGET ${house}_tests)
+      add_custom_target(${house}_tests)
+    endif()
+    add_dependencies(${house}_tests ${name}_test)
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
 
@@ -34,7 +98,7 @@ function(room path)
       add_test(NAME ${target} COMMAND ${target} ${PROJECT_SOURCE_DIR}/fuzz/${stem})
     endif()
     target_link_libraries(${target} PRIVATE ${name})
-    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY test)
+    for_tests(${target} test)
   endforeach()
 endfunction()
 

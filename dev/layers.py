@@ -3,26 +3,19 @@
 
     dev/layers.py [ROOT]
 
-The arrows are those of ARCHITECTURE.md. An arrow that is only written down wears away.
+The rooms and their arrows are in src/rooms.txt, which CMake reads, too. An arrow that is only written down wears away.
+Also named: a room's type that is used without its header, folders that are
+too full or say nothing of themselves.
 """
 
+import collections
 import fnmatch
 import re
 import sys
 from pathlib import Path
 
-# What each room may include besides itself. Inside core only core/agent and core/coordinator know other rooms of core.
-ARROWS = {
-    "base": [],
-    "core": ["base"],
-    "core/agent": ["base", "core"],
-    "core/coordinator": ["base", "core/rendezvous"],
-    "wire": ["base", "core"],
-    "io": ["base"],
-    "runtime": ["base", "core", "wire", "io"],
-    "cli": ["base", "runtime"],
-    "sim": ["base", "core", "wire"],
-}
+# More sources than this, tests aside, make a corridor of a room.
+FULL = 40
 
 # The public headers that are vocabulary for all; the others are promises kept by runtime.
 PUBLIC_FOR_ALL = {"regroup/records.h", "regroup/result.h", "regroup/time.h"}
@@ -54,23 +47,43 @@ NOT_CODE = re.compile(
     """, re.VERBOSE | re.DOTALL)
 
 
-def room_of(path):
-    """The room of a path relative to src/, or None: "core/store/keyspace.h" is in core/store."""
-    parts = path.split("/")
-    if parts[0] == "core":
-        return "/".join(parts[:2]) if len(parts) > 2 else None
-    return parts[0] if parts[0] in ARROWS and len(parts) > 1 else None
+class Rooms:
+    """What src/rooms.txt says: each room, and what it may include besides itself."""
+
+    def __init__(self, text):
+        text = re.sub(r"\n[ ]+", " ", re.sub(r"#[^\n]*", "", text))
+        self.uses = {}
+        self.wrong = []
+        for line in filter(str.strip, text.split("\n")):
+            room, colon, uses = line.partition(":")
+            if not colon:
+                self.wrong.append(f"src/rooms.txt: «{line.strip()}» is not «room: what it uses»")
+                continue
+            for other in uses.split():
+                if other not in self.uses:
+                    self.wrong.append(f"src/rooms.txt: {room} uses {other}, which must stand above it")
+            self.uses[room] = set(uses.split())
+
+    def of(self, path):
+        """The room of a path relative to src/, or None: "core/store/keyspace.h" is in core/store."""
+        folder = path.rpartition("/")[0]
+        return folder if folder in self.uses else None
+
+    def may_include(self, room, other, is_test):
+        """Tests may also use what the rooms that they use are made of."""
+        return room == other or other in (self.reached_from(room) if is_test else self.uses[room])
+
+    def reached_from(self, room):
+        found, todo = set(), [room]
+        while todo:
+            new = self.uses.get(todo.pop(), set()) - found
+            found |= new
+            todo += new
+        return found
 
 
 def house_of(room):
     return room.split("/")[0]
-
-
-def may_include(room, other):
-    if room == other:
-        return True
-    arrows = ARROWS.get(room) or ARROWS[house_of(room)]
-    return other in arrows or house_of(other) in arrows
 
 
 def is_like(name, patterns):
@@ -90,17 +103,17 @@ def without_comments_and_literals(text):
     return NOT_CODE.sub(lambda m: " " + "\n" * m.group().count("\n"), text)
 
 
-def judge_room_include(path, room, style, name):
+def judge_room_include(rooms, path, room, style, name):
     """Why the file `path` (relative to src/) may not include `name`, or None."""
     if name.startswith("regroup/"):
-        if name not in PUBLIC_FOR_ALL and room not in PUBLIC_FOR_SOME:
+        if name not in PUBLIC_FOR_ALL and house_of(room) not in PUBLIC_FOR_SOME:
             return f"{room} ▶ {name}: only runtime and cli know this public header"
         return None
-    if is_testing_header(name) and room_of(name) and not is_test_file(path):
+    if is_testing_header(name) and rooms.of(name) and not is_test_file(path):
         return f"{path} ▶ {name}: only tests include testing headers"
-    other = room_of(name)
+    other = rooms.of(name)
     if other:
-        if not may_include(room, other):
+        if not rooms.may_include(room, other, is_test_file(path)):
             return f"{room} ▶ {other}: {room} may not include {name}"
         return None
     if is_like(name, TEST_HEADERS):
@@ -109,7 +122,7 @@ def judge_room_include(path, room, style, name):
         return None
     if house_of(room) in PURE and is_like(name, IMPURE_HEADERS):
         return f"{room} ▶ <{name}>: no clock, thread, socket, file or system header in core and wire"
-    if is_like(name, NETWORK_HEADERS) and not (room in NETWORK_ROOMS and path.endswith(".cc")):
+    if is_like(name, NETWORK_HEADERS) and not (house_of(room) in NETWORK_ROOMS and path.endswith(".cc")):
         return f"{room} ▶ <{name}>: only .cc files of io and runtime include Asio and Beast"
     if style == '"':
         return f'{room} ▶ "{name}": write it relative to src/ ("{room}/...") or to include/'
@@ -138,26 +151,70 @@ def check_file(shown, text, judge, pure):
             yield f"{shown}:{number}: {word.group()}: core and wire read no clock and no environment"
 
 
+# A name of another room, as code writes it: core::store::Keyspace, io::Loop.
+QUALIFIED = re.compile(r"\b(core::[a-z_]+|wire|io|runtime|cli|sim)::([A-Za-z_]\w*)")
+DECLARED = re.compile(r"\b(?:class|struct|enum class|using)\s+(\w+)\b(?!\s*::)|\b(\w+)\(")
+
+
+class Names:
+    """Which room's headers declare a name of a namespace; names of several rooms tell nothing."""
+
+    def __init__(self, rooms, files):
+        self.rooms = rooms
+        self.of_name = collections.defaultdict(set)
+        for path, code in files.items():
+            if not path.endswith(".h"):
+                continue
+            room = rooms.of(path)
+            for pair in DECLARED.findall(code):
+                self.of_name[self.namespace_of(room), pair[0] or pair[1]].add(room)
+
+    @staticmethod
+    def namespace_of(room):
+        return room.replace("/", "::") if room.startswith("core/") else house_of(room)
+
+    def judge(self, room, code, is_test):
+        """What the line uses of a room that is not open to this one, or None."""
+        for namespace, name in QUALIFIED.findall(code):
+            homes = self.of_name.get((namespace, name), set())
+            if len(homes) == 1:
+                home, = homes
+                if not self.rooms.may_include(room, home, is_test):
+                    return f"{room} ▶ {home}: {namespace}::{name} is used through another header"
+        return None
+
+
 def check_tree(root):
     src, include = root / "src", root / "include"
+    rooms = Rooms((src / "rooms.txt").read_text())
+    yield from rooms.wrong
 
-    for file in sorted(p for p in src.rglob("*") if p.suffix in (".h", ".cc")):
-        path = file.relative_to(src).as_posix()
-        room = room_of(path)
+    raw = {file.relative_to(src).as_posix(): file.read_text()
+           for file in sorted(p for p in src.rglob("*") if p.suffix in (".h", ".cc"))}
+    code = {path: without_comments_and_literals(text) for path, text in raw.items() if rooms.of(path)}
+    names = Names(rooms, code)
+    for path, text in raw.items():
+        room = rooms.of(path)
         if room is None:
-            yield f"src/{path}:1: belongs to no room; rooms are src/base, core/*, wire, io, runtime, cli, sim"
+            yield f"src/{path}:1: belongs to no room; the rooms are in src/rooms.txt"
             continue
-        yield from check_file(f"src/{path}", file.read_text(),
-                              lambda style, name: judge_room_include(path, room, style, name),
+        yield from check_file(f"src/{path}", text,
+                              lambda style, name: judge_room_include(rooms, path, room, style, name),
                               house_of(room) in PURE)
+        for number, line in enumerate(code[path].split("\n"), start=1):
+            if wrong := names.judge(room, line, is_test_file(path)):
+                yield f"src/{path}:{number}: {wrong}"
 
     for file in sorted(p for p in include.rglob("*") if p.is_file()):
         yield from check_file(file.relative_to(root).as_posix(), file.read_text(),
                               lambda style, name: judge_public_include(name), False)
 
-    for folder in sorted([*src.glob("*/"), *src.glob("core/*/")]):
-        if folder.is_dir() and not (folder / "README.md").is_file():
-            yield f"{folder.relative_to(root).as_posix()}: has no README.md that says its job"
+    for folder in sorted({*rooms.uses, *map(house_of, rooms.uses)}):
+        if not (src / folder / "README.md").is_file():
+            yield f"src/{folder}: has no README.md that says its job"
+        count = sum(path.rpartition("/")[0] == folder and not is_test_file(path) for path in raw)
+        if count > FULL:
+            yield f"src/{folder}: has {count} sources; more than {FULL} are too many for one room"
 
 
 def main():

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "regroup/error_file.h"
-#include "wire/traceback.h"
+#include "wire/text/traceback.h"
 
 namespace {
 

@@ -56,9 +56,9 @@
 #include "base/endpoint.h"
 #include "core/rendezvous/decide.h"
 #include "regroup/rendezvous.h"
-#include "runtime/exchange.h"
-#include "wire/base64.h"
-#include "wire/rendezvous_state.h"
+#include "runtime/rendezvous/exchange.h"
+#include "wire/bytes/base64.h"
+#include "wire/rendezvous/rendezvous_state.h"
 
 namespace {
 

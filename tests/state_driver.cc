@@ -22,9 +22,9 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "core/rendezvous/state.h"
-#include "wire/base64.h"
-#include "wire/pickle_writer.h"
-#include "wire/rendezvous_state.h"
+#include "wire/bytes/base64.h"
+#include "wire/pickle/pickle_writer.h"
+#include "wire/rendezvous/rendezvous_state.h"
 
 namespace {
 

@@ -31,7 +31,7 @@ class Docs(unittest.TestCase):
         self.assertEqual(in_help - {"--help"}, in_docs)
 
     def test_every_exit_code_is_documented(self):
-        in_code = set(re.findall(r"constexpr int k\w+ = (\d+);", (ROOT / "src/cli/cli.h").read_text()))
+        in_code = set(re.findall(r"constexpr int k\w+ = (\d+);", (ROOT / "src/cli/flags/cli.h").read_text()))
         in_docs = set(re.findall(r"^\| (\d+) \|", (ROOT / "docs" / "cli.md").read_text(), re.M))
         self.assertEqual(in_code, in_docs)
 
@@ -48,7 +48,7 @@ class Docs(unittest.TestCase):
             self.assertIn(word, docs)
 
     def test_every_opcode_is_documented(self):
-        code = (ROOT / "src/wire/store_opcodes.h").read_text()
+        code = (ROOT / "src/wire/store/store_opcodes.h").read_text()
         in_code = {number for name, number in re.findall(r"^  (\w+) = (\d+),", code, re.M)
                    if name != "Validate"}
         of_the_store = (ROOT / "docs/protocol.md").read_text().partition("\n## The session protocol\n")[0]

@@ -11,11 +11,25 @@ LAYERS = ROOT / "dev" / "layers.py"
 
 # A small tree in which everything is allowed.
 GOOD = {
+    "src/rooms.txt": """# Rooms, and what each uses.
+base:
+core/store: base
+core/rendezvous: base
+core/agent: core/store core/rendezvous
+            base
+wire/bytes: base
+wire: wire/bytes core/store core/rendezvous base
+io: base
+runtime: wire core/store core/agent io base
+cli: runtime base
+sim: wire core/agent base
+""",
     "include/regroup/result.h": "#include <tl/expected.hpp>\n#include <string>\n",
     "include/regroup/store.h": '#include "regroup/result.h"\n',
     "src/base/bytes.h": '#include <vector>\n#include "regroup/result.h"\n',
     "src/base/testing.h": "#include <gtest/gtest.h>\n",
-    "src/core/store/keyspace.h": '#include <chrono>\n#include "base/bytes.h"\n#include "regroup/time.h"\n',
+    "src/core/store/keyspace.h": '#include <chrono>\n#include "base/bytes.h"\n#include "regroup/time.h"\n'
+                                 'class Keyspace {};\n',
     "src/core/store/keyspace.cc": '#include "core/store/keyspace.h"\n'
                                   '// No steady_clock here, and no #include <thread>.\n'
                                   '/*\n#include <thread>\n*/\n'
@@ -31,6 +45,8 @@ GOOD = {
     "src/runtime/server.cc": '#include <boost/beast/http.hpp>\n#include "io/loop.h"\n#include "wire/parse.h"\n'
                              '#include "core/store/keyspace.h"\n#include "regroup/store.h"\n',
     "src/cli/main.cc": '#include <iostream>\n#include "runtime/server.h"\n#include "regroup/store.h"\n',
+    "src/wire/bytes/reader.h": "struct Reader;\n",
+    "src/wire/list.cc": "wire::Reader reader;\n",
     "src/sim/world.cc": '#include "wire/parse.h"\n#include "core/agent/agent.h"\n',
 }
 
@@ -73,6 +89,8 @@ BAD = [
     ("src/base/a.cc", "#include <gtest/gtest.h>", "base ▶ gtest/gtest.h"),
     ("src/io/a.cc", '#include "base/testing.h"', "only tests"),
     ("src/io/a.cc", '#include "loop.h"', "relative to src/"),
+    ("src/cli/a.cc", "core::store::Keyspace keys;", "cli ▶ core/store: core::store::Keyspace is used through another header"),
+    ("src/cli/a.cc", "auto state = runtime::x; wire::Reader r;", "cli ▶ wire/bytes"),
     ("src/stray.cc", "int main() {}", "belongs to no room"),
     ("src/core/stray.h", "", "belongs to no room"),
     ("include/regroup/a.h", '#include "base/bytes.h"', "include/ ▶ base/bytes.h"),
@@ -99,7 +117,7 @@ class Layers(unittest.TestCase):
         self.root = Path(folder.name)
         for path, text in GOOD.items():
             write(self.root, path, text)
-        for folder in [*self.root.glob("src/*"), *self.root.glob("src/core/*")]:
+        for folder in self.root.glob("src/**/"):
             write(folder, "README.md", "# a room\n")
 
     def test_our_own_tree_follows_the_arrows(self):
@@ -126,6 +144,22 @@ class Layers(unittest.TestCase):
         status, output = run_layers(self.root)
         self.assertEqual(status, 1)
         self.assertIn("src/wire/a.cc:6: wire ▶ <thread>", output)
+
+    def complaint(self):
+        status, output = run_layers(self.root)
+        self.assertEqual(status, 1, output)
+        return output
+
+    def test_rooms_that_use_each_other_are_named(self):
+        rooms = self.root / "src/rooms.txt"
+        rooms.write_text(rooms.read_text().replace("wire/bytes: base", "wire/bytes: wire base"))
+        self.assertIn("src/rooms.txt: wire/bytes uses wire, which must stand above it", self.complaint())
+
+    def test_a_room_that_is_too_full_is_named_and_tests_do_not_count(self):
+        for number in range(39):
+            write(self.root, f"src/io/a{number}.h", "")
+            write(self.root, f"src/io/a{number}_test.cc", "")
+        self.assertIn("src/io: has 41 sources", self.complaint())
 
     def test_a_folder_without_a_readme_is_named(self):
         for folder in ("src/io", "src/core/store"):

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/nearest.h"
-#include "cli/cli.h"
-#include "cli/run_command.h"
-#include "cli/run_flags.h"
-#include "cli/run_words.h"
-#include "cli/torchrun_flags.h"
+#include "cli/flags/cli.h"
+#include "cli/flags/run_words.h"
+#include "cli/flags/torchrun_flags.h"
+#include "cli/run/run_command.h"
+#include "cli/run/run_flags.h"
 
 namespace regroup::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/flags/cli.h"
 
 int main(int argc, char** argv) {
   // Where one of the three is closed, the next file that is opened would take its place, and be

@@ -10,10 +10,10 @@
 #include <iostream>
 #include <string>
 
-#include "sim/options.h"
-#include "sim/session_world.h"
-#include "sim/trace.h"
-#include "sim/world.h"
+#include "sim/session/session_world.h"
+#include "sim/world/options.h"
+#include "sim/world/trace.h"
+#include "sim/world/world.h"
 
 namespace regroup::sim {
 namespace {

@@ -1,5 +1,5 @@
-// What an agent and the coordinator of its run say to each other. wire/session.h has the bytes,
-// docs/protocol.md the conversation.
+// What an agent and the coordinator of its run say to each other. wire/session/session.h has the
+// bytes, docs/protocol.md the conversation.
 //
 // An agent says Hello (with a secret, Prove before it) when its connection is there, again after a
 // lost one, and then what it wants. Whatever the coordinator has decided comes by itself; nobody

@@ -1,0 +1,212 @@
+#include "cli/ask/rendezvous_join.h"
+
+#include <future>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/text.h"
+#include "cli/ask/interruption.h"
+#include "cli/flags/cli.h"
+#include "regroup/store_helpers.h"
+#include "runtime/rendezvous/exchange.h"
+#include "runtime/rendezvous/rendezvous_view.h"
+
+namespace regroup::cli {
+namespace {
+
+using runtime::plain;
+
+// For all members to have read what they need from the store of the one that hosts it.
+constexpr Duration kBarrierLimit = 30s;
+// For the others to have left, once this node has.
+constexpr Duration kGoodbyeLimit = 5s;
+constexpr Duration kLookAgain = 500ms;
+// Who has asked for the end and sees nothing for longer wants to know why.
+constexpr Duration kPatience = 1s;
+
+// One write each, so that lines of several threads do not mix.
+void say(const std::string& line) { std::cerr << line + "\n" << std::flush; }
+
+void print(const RendezvousInfo& info) {
+  std::string text = "round " + std::to_string(info.round) + ": this node is rank " +
+                     std::to_string(info.rank) + " of " + std::to_string(info.world_size) +
+                     "\nworkers' store: MASTER_ADDR=" + plain(info.bootstrap.address) +
+                     " MASTER_PORT=" + std::to_string(info.bootstrap.port) + "\n";
+  for (std::size_t rank = 0; rank < info.nodes.size(); ++rank) {
+    const bool is_self = static_cast<std::int64_t>(rank) == info.rank;
+    text += "  rank " + std::to_string(rank) + "  " + plain(info.nodes[rank]) +
+            (is_self ? "  (this node)\n" : "\n");
+  }
+  std::cout << text << std::flush;
+}
+
+std::string why_rejoin(const RendezvousStatus& status, const RendezvousInfo& info) {
+  const std::string round = "round " + std::to_string(info.round) + ": ";
+  if (!status.member)
+    return round +
+           "this node is no longer a member: it was not heard of, or the store came back empty; "
+           "joining again";
+  if (!status.whole) return round + "a member is gone; joining the next round";
+  return round + std::to_string(status.waiting) +
+         (status.waiting == 1 ? " node wants" : " nodes want") +
+         " to come in; joining the next round";
+}
+
+class Visit {
+ public:
+  Visit(RendezvousParameters parameters, Duration stay)
+      : parameters_(std::move(parameters)), stay_(stay) {
+    parameters_.on_status = say;
+    parameters_.interrupted = interruption_.flag();
+  }
+
+  int run() {
+    auto made = make_rendezvous(parameters_);
+    if (!made) return ended_by(made.error());
+    handler_ = std::move(*made);
+    const auto info = next_round();
+    if (!info) return ended_by(info.error());
+    if (stay_ == Duration::zero()) {
+      pass_exit_barrier(*info);
+      return leave(*info);
+    }
+    interruption_.expire_after(stay_);
+    return remain(*info);
+  }
+
+ private:
+  Result<RendezvousInfo> next_round() {
+    auto info = handler_->next_rendezvous();
+    if (info) print(*info);
+    return info;
+  }
+
+  // Until the time is over, or a signal comes, or the run ends.
+  int remain(RendezvousInfo info) {
+    bool cut_off = false;
+    while (!interruption_.wait_for(kLookAgain)) {
+      const auto status = handler_->status();
+      if (!status) {
+        const bool may_pass = status.error().kind == ErrorKind::Connection ||
+                              status.error().kind == ErrorKind::Timeout;
+        if (!may_pass) return ended_by(status.error());
+        if (!std::exchange(cut_off, true)) say(status.error().message + "; trying on");
+        continue;
+      }
+      if (std::exchange(cut_off, false)) say("the store answers again");
+      if (status->closed) {
+        say("the run " + printable(parameters_.run_id) + " has been closed");
+        return leave(info);
+      }
+      if (!status->must_rejoin()) continue;
+      say(why_rejoin(*status, info));
+      auto next = next_round();
+      if (!next) return ended_by(next.error());
+      info = std::move(*next);
+    }
+    return leave(info);
+  }
+
+  // Whoever hosts the store would take it away from those who still read.
+  void pass_exit_barrier(const RendezvousInfo& info) const {
+    if (info.world_size == 1) return;
+    // Aside, because it cannot be interrupted. If it is, the thread is left to itself.
+    std::promise<Result<void>> promise;
+    auto passed = promise.get_future();
+    std::thread([store = info.store, size = info.world_size,
+                 promise = std::move(promise)]() mutable {
+      promise.set_value(runtime::exit_barrier(*store, size, kBarrierLimit));
+    }).detach();
+    while (passed.wait_for(10ms) != std::future_status::ready)
+      if (*parameters_.interrupted) return;
+    if (const auto result = passed.get(); !result)
+      say("note: not all members of the round came to its end: " + result.error().message);
+  }
+
+  int leave(const RendezvousInfo& info) {
+    if (interruption_.signal_number() != 0) return interrupted();
+    if (auto left = handler_->leave(); !left)
+      say("note: this node could not take itself off the list: " + left.error().message +
+          ". The others will notice its silence.");
+    // Nobody is told who hosts the store, so everybody stays until all have left. If the host goes
+    // first, the lost connection says that it is over.
+    if (info.world_size > 1) [[maybe_unused]]
+      const auto all_left =
+          barrier(*info.store, "regroup/goodbye", info.world_size, {.limit = kGoodbyeLimit});
+    return kOk;
+  }
+
+  int interrupted() {
+    const std::string cause = interruption_.signal_name();
+    const std::string run = "the run " + printable(parameters_.run_id);
+    if (handler_ == nullptr) {
+      say(cause + ": gave up before joining " + run);
+      return interruption_.exit_code();
+    }
+    std::promise<void> done;
+    const std::jthread impatience([&, ended = done.get_future()] {
+      if (ended.wait_for(kPatience) == std::future_status::timeout)
+        say(cause + ": leaving " + run + "; once more ends it at once");
+    });
+    const auto left = handler_->leave();
+    done.set_value();
+    say(left ? cause + ": left " + run
+             : cause + ": could not leave " + run + " properly: " + left.error().message);
+    return interruption_.exit_code();
+  }
+
+  int ended_by(const Error& error) {
+    switch (error.kind) {
+      case ErrorKind::Cancelled:
+        if (interruption_.signal_number() != 0) return interrupted();
+        say("the time to stay is over (--stay); left while waiting for the next round");
+        return leave_quietly(kOk);
+      case ErrorKind::NotNeeded:
+        say(error.message);
+        return kOk;
+      case ErrorKind::InvalidArgument:
+        std::cerr << "regroup: " + error.message + "\n";
+        return kBadStart;
+      case ErrorKind::Io:
+        if (handler_ != nullptr) break;  // Else it is the start that failed: a taken port, say.
+        std::cerr << "regroup: " + error.message + "\n";
+        return kBadStart;
+      case ErrorKind::Connection:  // Nobody there to say goodbye to.
+        std::cerr << "regroup: " + error.message + "\n";
+        return kFailed;
+      case ErrorKind::Timeout:
+      case ErrorKind::Protocol:
+      case ErrorKind::Refused:
+      case ErrorKind::Unsupported:
+      case ErrorKind::Closed:
+      case ErrorKind::Corrupt:
+        break;
+    }
+    std::cerr << "regroup: " + error.message + "\n";
+    return leave_quietly(kFailed);
+  }
+
+  // After what was said already, it is of no interest whether this works, too.
+  int leave_quietly(int exit_code) {
+    if (handler_ != nullptr) [[maybe_unused]]
+      const auto left = handler_->leave();
+    return exit_code;
+  }
+
+  Interruption interruption_;  // Before everything that starts threads.
+  RendezvousParameters parameters_;
+  const Duration stay_;
+  std::unique_ptr<RendezvousHandler> handler_;
+};
+
+}  // namespace
+
+int join_rendezvous(RendezvousParameters parameters, Duration stay) {
+  return Visit(std::move(parameters), stay).run();
+}
+
+}  // namespace regroup::cli

@@ -1,0 +1,33 @@
+// What `regroup status` tells people: whole lines, each with its end. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cli/show/paint.h"
+#include "runtime/rendezvous/status_client.h"
+
+namespace regroup::cli {
+
+struct StatusLayout {
+  std::size_t columns = 0;  // Of the window. 0: as wide as it gets.
+  bool all = false;         // Every node and every run, however many.
+  Paint paint = {};
+};
+
+// Of more nodes than so many, only those are listed of whom there is something to say.
+inline constexpr std::size_t kNodesListed = 40;
+// Of more runs that have ended, only the number is told.
+inline constexpr std::size_t kEndedRunsListed = 10;
+
+// `where`: HOST:PORT, for the case that there is no run.
+std::string status_text(const wire::PortStatus& status, const std::string& where,
+                        const StatusLayout& layout);
+
+// For a window that is too low: the first lines of it, and how many there would be. 0: any height.
+std::string fit_rows(const std::string& text, std::size_t rows);
+
+// A sentence that came from another machine, fit for a terminal; its first line.
+std::string first_line(std::string_view text);
+
+}  // namespace regroup::cli

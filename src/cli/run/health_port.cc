@@ -1,0 +1,79 @@
+#include "cli/run/health_port.h"
+
+#include <algorithm>
+
+#include "base/endpoint.h"
+#include "base/text.h"
+#include "cli/flags/run_words.h"
+
+namespace regroup::cli {
+namespace {
+
+constexpr const char* kVariable = "TORCHELASTIC_HEALTH_CHECK_PORT";
+constexpr std::int64_t kHighestPort = 65535;
+
+bool is_number(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::optional<std::uint16_t> port_of(std::string_view text) {
+  const auto number = python_int(text);
+  if (!number || *number < 0 || *number > kHighestPort) return {};
+  return static_cast<std::uint16_t>(*number);
+}
+
+}  // namespace
+
+Result<HealthOptions> parse_health_port(const std::string& text) {
+  const auto wrong = [&] {
+    return fail(ErrorKind::InvalidArgument,
+                "is " + printable(text) +
+                    "; it takes a port for all addresses (8080), or an address and a port "
+                    "(127.0.0.1:8080, [::1]:8080). 0 is any free port");
+  };
+  const std::size_t colon = text.rfind(':');
+  const std::string_view digits =
+      std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1);
+  const auto port = port_of(digits);
+  // Without brackets nobody knows where the address ends.
+  if (!is_number(digits) || !port || is_ipv6_literal(text)) return wrong();
+  HealthOptions options;
+  options.port = *port;
+  if (colon == std::string::npos || colon == 0) return options;
+  const auto endpoint = parse_endpoint(text, *port);
+  if (!endpoint || endpoint->host.empty()) return wrong();
+  options.address = endpoint->host;
+  return options;
+}
+
+Result<std::optional<HealthOptions>> choose_health_port(const RunFlags& flags, const char* variable,
+                                                        std::vector<std::string>& notes) {
+  std::optional<HealthOptions> options;
+  if (!(flags.health_limit > 0))
+    return fail(ErrorKind::InvalidArgument,
+                flags.named("health-limit") + " is 0; it takes seconds, more than 0");
+  if (!flags.health_port.empty()) {
+    auto parsed = parse_health_port(flags.health_port);
+    if (!parsed)
+      return fail(ErrorKind::InvalidArgument,
+                  flags.named("health-port") + " " + parsed.error().message);
+    options = std::move(*parsed);
+  } else if (variable != nullptr) {
+    const auto port = port_of(variable);
+    if (!port) {
+      notes.push_back(std::string(kVariable) + " is " + printable(variable) +
+                      ", which is no port: there is no health port");
+      return options;
+    }
+    options.emplace();
+    options->port = *port;
+    options->required = false;
+  }
+  if (options)
+    options->limit =
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.health_limit));
+  return options;
+}
+
+}  // namespace regroup::cli

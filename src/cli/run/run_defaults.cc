@@ -1,0 +1,303 @@
+#include "cli/run/run_defaults.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "base/endpoint.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "cli/flags/node_range.h"
+#include "cli/flags/run_words.h"
+#include "runtime/rendezvous/rendezvous_settings.h"
+#include "runtime/session/session_secret.h"
+
+namespace regroup::cli {
+namespace {
+
+constexpr std::int64_t kMasterPort = 29500;
+constexpr const char* kMeetingTimeout = "900";  // Seconds; of the static backend.
+
+using Uuid = std::array<unsigned char, 16>;
+
+Uuid random_uuid() {
+  std::random_device dice;
+  Uuid bytes;
+  for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(dice());
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);  // Version 4: random.
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
+  return bytes;
+}
+
+std::string uuid_text() {
+  std::string text;
+  for (const unsigned char byte : random_uuid()) {
+    if (text.size() == 8 || text.size() == 13 || text.size() == 18 || text.size() == 23)
+      text += '-';
+    constexpr std::string_view kHex = "0123456789abcdef";
+    text += {kHex[byte >> 4], kHex[byte & 15]};
+  }
+  return text;
+}
+
+// The same as one decimal number, which is what torchrun gives a run without a name.
+std::string uuid_number() {
+  Uuid bytes = random_uuid();
+  std::string digits;
+  while (std::any_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte != 0; })) {
+    unsigned remainder = 0;
+    for (unsigned char& byte : bytes) {
+      remainder = remainder * 256 + byte;
+      byte = static_cast<unsigned char>(remainder / 10);
+      remainder %= 10;
+    }
+    digits += static_cast<char>('0' + remainder);
+  }
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
+
+class Resolver {
+ public:
+  explicit Resolver(const RunFlags& flags) : flags_(flags) {}
+
+  Result<RunPlan> resolve() {
+    using Step = Result<void> (Resolver::*)();
+    for (const Step step :
+         {&Resolver::choose_mode, &Resolver::count_nodes, &Resolver::read_numbers,
+          &Resolver::read_config, &Resolver::choose_meeting, &Resolver::check_groups,
+          &Resolver::read_secret, &Resolver::check_output})
+      if (auto good = (this->*step)(); !good) return tl::unexpected(good.error());
+    // The nodes tell each other their roles as text.
+    if (valid_utf8(flags_.role) != flags_.role) return wrong("role", flags_.role, "text in UTF-8");
+    plan_.role = flags_.role;
+    const auto nproc = python_int(flags_.nproc_per_node);
+    plan_.nproc = nproc ? std::to_string(*nproc) : flags_.nproc_per_node;
+    plan_.numa_binding = flags_.numa_binding;
+    plan_.virtual_local_rank = flags_.virtual_local_rank;
+    plan_.start_method = flags_.start_method;
+    plan_.event_log_handler = flags_.event_log_handler;
+    if (!flags_.python.empty()) plan_.python = flags_.python;
+    return std::move(plan_);
+  }
+
+ private:
+  tl::unexpected<Error> wrong(const std::string& option, const std::string& value,
+                              const std::string& wanted) const {
+    return fail(ErrorKind::InvalidArgument,
+                flags_.named(option) + " is " + printable(value) + "; it takes " + wanted);
+  }
+
+  tl::unexpected<Error> wrong(const std::string& option, const Error& error) const {
+    return fail(ErrorKind::InvalidArgument, flags_.named(option) + ": " + error.message);
+  }
+
+  Result<void> choose_mode() {
+    if (flags_.run_path) {
+      plan_.mode = RunMode::RunPath;
+    } else if (flags_.no_python && flags_.module) {
+      return fail(ErrorKind::InvalidArgument,
+                  flags_.named("no-python") + " and " + flags_.named("module") +
+                      " exclude each other: a module needs Python. Leave one out");
+    } else if (flags_.no_python || flags_.module) {
+      plan_.mode = flags_.module ? RunMode::Module : RunMode::Program;
+    }
+    return {};
+  }
+
+  Result<void> count_nodes() {
+    const std::string& text = flags_.nnodes;
+    const std::size_t colon = text.find(':');
+    const auto min = python_int(text.substr(0, colon));
+    const auto max = colon == std::string::npos ? min : python_int(text.substr(colon + 1));
+    if (!min || !max || *min < 1 || *max < *min)
+      return wrong("nnodes", text, "a number of nodes: 4, or 2:8 for two to eight");
+    plan_.rendezvous.min_nodes = *min;
+    plan_.rendezvous.max_nodes = *max;
+    return {};
+  }
+
+  Result<void> read_numbers() {
+    auto rules = parse_run_rules(flags_.restarts, flags_.max_restarts);
+    if (!rules) {
+      // A variable is called by its own name.
+      const std::string flag = "--max-restarts is ";
+      if (rules.error().message.starts_with(flag))
+        return fail(ErrorKind::InvalidArgument, flags_.named("max-restarts") + " is " +
+                                                    rules.error().message.substr(flag.size()));
+      return tl::unexpected(rules.error());
+    }
+    plan_.rules = std::move(*rules);
+    char* end = nullptr;
+    const double interval = std::strtod(flags_.monitor_interval.c_str(), &end);
+    if (end == flags_.monitor_interval.c_str() || *end != 0 || !(interval > 0))
+      return wrong("monitor-interval", flags_.monitor_interval, "seconds, more than 0");
+    rank_ = python_int(flags_.node_rank).value_or(-1);
+    if (rank_ < 0) return wrong("node-rank", flags_.node_rank, "a rank, 0 or more");
+    if (has("master-port") || !flags_.master_port.empty()) {
+      port_ = python_int(flags_.master_port).value_or(-1);
+      if (*port_ < 0 || *port_ > 65535)
+        return wrong("master-port", flags_.master_port, "a port, 0 to 65535");
+    }
+    return {};
+  }
+
+  Result<void> read_config() {
+    auto config = parse_rendezvous_config(flags_.rdzv_conf);
+    if (!config) return wrong("rdzv-conf", config.error());
+    constexpr std::array<std::pair<const char*, const char*>, 6> kFlags{
+        {{"backend", "--rdzv-backend"},
+         {"endpoint", "--rdzv-endpoint"},
+         {"run_id", "--rdzv-id"},
+         {"min_nodes", "--nnodes"},
+         {"max_nodes", "--nnodes"},
+         {"local_addr", "--local-addr"}}};
+    for (const auto& [key, flag] : kFlags)
+      if (config->contains(key))
+        return fail(ErrorKind::InvalidArgument, flags_.named("rdzv-conf") + ": " + key +
+                                                    " has a flag of its own; pass " + flag);
+    config->emplace("timeout", kMeetingTimeout);
+    plan_.rendezvous.config = std::move(*config);
+    return {};
+  }
+
+  Result<void> choose_meeting() {
+    RendezvousParameters& rendezvous = plan_.rendezvous;
+    rendezvous.local_addr = flags_.local_addr;
+    rendezvous.expected_nodes = split_names(flags_.expect);
+    const bool is_static = flags_.rdzv_backend == "static";
+    if (flags_.standalone ||
+        (is_static && flags_.rdzv_endpoint.empty() && !port_ && rendezvous.max_nodes == 1))
+      return meet_alone();
+    rendezvous.backend = flags_.rdzv_backend;
+    rendezvous.endpoint = flags_.rdzv_endpoint;
+    rendezvous.run_id = flags_.rdzv_id;
+    if (rendezvous.run_id.empty()) {
+      rendezvous.run_id = uuid_number();
+      plan_.warnings.push_back(flags_.named("rdzv-id") + " is empty; this run is called " +
+                               rendezvous.run_id +
+                               ". Nodes that should meet need the same name on each");
+    }
+    return is_static ? meet_by_rank() : meet_freely();
+  }
+
+  Result<void> meet_alone() {
+    RendezvousParameters& rendezvous = plan_.rendezvous;
+    rendezvous.backend = "c10d";
+    rendezvous.endpoint = "localhost:0";
+    rendezvous.run_id = uuid_text();
+    if (rendezvous.min_nodes > 1)
+      return fail(ErrorKind::InvalidArgument,
+                  flags_.named("standalone") + " is for one node, but " + flags_.named("nnodes") +
+                      " is " + printable(flags_.nnodes) +
+                      ", and no other could find this one. Leave one of the two out");
+    const std::string why = flags_.standalone ? flags_.named("standalone") : "one node";
+    if (rendezvous.max_nodes > 1)
+      plan_.warnings.push_back(why + ": " + flags_.named("nnodes") + "=" + flags_.nnodes +
+                               " waits for more nodes, but no other can find this one");
+    const std::array<std::array<std::string, 3>, 6> unused{
+        {{"rdzv-backend", flags_.rdzv_backend, flags_.standalone ? "c10d" : "static"},
+         {"rdzv-endpoint", flags_.rdzv_endpoint, ""},
+         {"rdzv-id", flags_.rdzv_id, "none"},
+         {"master-addr", flags_.master_addr, "127.0.0.1"},
+         {"master-port", flags_.master_port, ""},
+         {"node-rank", flags_.node_rank, "0"}}};
+    std::string discarded;
+    int count = 0;
+    for (const auto& [option, value, harmless] : unused) {
+      if (!has(option) || value == harmless) continue;
+      discarded += (count++ == 0 ? "" : ", ") + flags_.named(option) + "=" + value;
+    }
+    if (count > 0)
+      plan_.warnings.push_back(
+          why + ": " + discarded + (count == 1 ? " has" : " have") +
+          " no effect; the run id is random, and the port any free one of this machine" +
+          (flags_.standalone ? "" : ". Pass --rdzv-endpoint or --master-port to choose"));
+    return {};
+  }
+
+  Result<void> meet_by_rank() {
+    RendezvousParameters& rendezvous = plan_.rendezvous;
+    if (rank_ >= rendezvous.max_nodes)
+      return wrong("node-rank", flags_.node_rank,
+                   "0 to " + std::to_string(rendezvous.max_nodes - 1) + " with " +
+                       flags_.named("nnodes") + "=" + flags_.nnodes);
+    rendezvous.node_rank = rank_;
+    rendezvous.config["rank"] = std::to_string(rank_);
+    if (!rendezvous.endpoint.empty()) return {};
+    if (flags_.master_addr.empty())
+      return wrong("master-addr", "", "the address of the node with rank 0");
+    rendezvous.endpoint = (is_ipv6_literal(flags_.master_addr) ? "[" + flags_.master_addr + "]"
+                                                               : flags_.master_addr) +
+                          ":" + std::to_string(port_.value_or(kMasterPort));
+    return {};
+  }
+
+  Result<void> meet_freely() {
+    RendezvousParameters& rendezvous = plan_.rendezvous;
+    if (has("node-rank")) rendezvous.node_rank = rank_;
+    if (rank_ != 0)
+      plan_.warnings.push_back(flags_.named("node-rank") + "=" + flags_.node_rank + ": with the " +
+                               rendezvous.backend +
+                               " backend it is only a wish. The static backend gives fixed ranks");
+    for (const char* option : {"master-addr", "master-port"})
+      if (rendezvous.endpoint.empty() && has(option))
+        plan_.warnings.push_back(flags_.named(option) + " has no effect with the " +
+                                 rendezvous.backend +
+                                 " backend. Where the nodes meet is told by --rdzv-endpoint");
+    return {};
+  }
+
+  Result<void> check_groups() {
+    if (valid_utf8(flags_.topology_key) != flags_.topology_key)
+      return wrong("topology-key", flags_.topology_key, "text in UTF-8");
+    plan_.rendezvous.topology_key = flags_.topology_key;
+    if (!flags_.topology_key.empty() && plan_.rendezvous.backend == "static")
+      plan_.warnings.push_back(flags_.named("topology-key") +
+                               " has no effect with the static backend: --node-rank is the order");
+    return runtime::check_groups(plan_.rendezvous, plan_.rules.segment);
+  }
+
+  // Read again by whoever uses it; but what is wrong with it is said before anything starts.
+  Result<void> read_secret() {
+    const std::string& file = flags_.rdzv_secret_file;
+    if (!has("rdzv-secret-file")) return {};
+    if (plan_.rendezvous.backend == "static")
+      return fail(ErrorKind::InvalidArgument,
+                  flags_.named("rdzv-secret-file") +
+                      " needs a coordinator, which the static backend has not. Pass "
+                      "--rdzv-backend=c10d");
+    if (auto secret = runtime::Secret::read(file); !secret)
+      return wrong("rdzv-secret-file", secret.error());
+    plan_.rendezvous.secret_file = file;
+    return {};
+  }
+
+  // Again by whoever uses the flags, but there a variable would be called by the flag's name.
+  Result<void> check_output() {
+    const WorkerFlags& workers = flags_.workers;
+    if (auto good = parse_streams(workers.redirects); !good)
+      return wrong("redirects", good.error());
+    if (auto good = parse_streams(workers.tee); !good) return wrong("tee", good.error());
+    if (auto good = parse_ranks(workers.local_ranks); !good)
+      return wrong("local-ranks-filter", good.error());
+    return {};
+  }
+
+  bool has(const std::string& option) const { return flags_.given.contains(option); }
+
+  const RunFlags& flags_;
+  RunPlan plan_;
+  std::int64_t rank_ = 0;
+  std::optional<std::int64_t> port_;  // Empty: not given.
+};
+
+}  // namespace
+
+Result<RunPlan> resolve(const RunFlags& flags) { return Resolver(flags).resolve(); }
+
+}  // namespace regroup::cli

@@ -1,0 +1,244 @@
+// From words and variables to RunFlags. The library holds the options and converts their values;
+// the words are told apart here, because it would look at what is the script's.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "base/text.h"
+#include "cli/flags/run_words.h"
+#include "cli/run/completion.h"
+#include "cli/run/run_flags.h"
+
+namespace regroup::cli {
+namespace {
+
+struct TorchrunOption {
+  std::string_view name;
+  bool has_variable = true;
+};
+constexpr std::array kTorchrunOptions = std::to_array<TorchrunOption>({{"nnodes"},
+                                                                       {"nproc-per-node"},
+                                                                       {"rdzv-backend"},
+                                                                       {"rdzv-endpoint"},
+                                                                       {"rdzv-id"},
+                                                                       {"rdzv-conf"},
+                                                                       {"standalone"},
+                                                                       {"max-restarts"},
+                                                                       {"monitor-interval"},
+                                                                       {"start-method"},
+                                                                       {"event-log-handler"},
+                                                                       {"role"},
+                                                                       {"module"},
+                                                                       {"no-python"},
+                                                                       {"run-path"},
+                                                                       {"log-dir"},
+                                                                       {"redirects"},
+                                                                       {"tee"},
+                                                                       {"log-line-prefix-template"},
+                                                                       {"local-ranks-filter"},
+                                                                       {"duplicate-stdout-filters"},
+                                                                       {"duplicate-stderr-filters"},
+                                                                       {"node-rank"},
+                                                                       {"master-addr"},
+                                                                       {"master-port"},
+                                                                       {"local-addr"},
+                                                                       {"logs-specs", false},
+                                                                       {"numa-binding", false},
+                                                                       {"signals-to-handle"},
+                                                                       {"shutdown-timeout"},
+                                                                       {"virtual-local-rank"},
+                                                                       {"print-completion", false},
+                                                                       {"help", false}});
+
+// Ours, and yet with a variable: it is one for all runs of a cluster, as an endpoint may be.
+constexpr std::string_view kSecretFile = "rdzv-secret-file";
+
+struct Choice {
+  std::string_view option;
+  std::vector<std::string> values;
+};
+
+const std::vector<Choice>& choices() {
+  static const std::vector<Choice> all{
+      {"start-method", {"spawn", "fork", "forkserver"}},
+      {"event-log-handler", {"null", "console", "dynamic_rendezvous"}},
+      {"numa-binding", {"node", "socket", "exclusive", "core-complex"}},
+      {"exit-code", {"worker", "torchrun"}},
+      {"restart-policy", {"run", "torchrun"}},
+      {"color", {"auto", "always", "never"}},
+      {"log-format", {"text", "json"}},
+      {"report", {"regroup", "torchrun"}},
+      {"cgroup", {"auto", "off", "require"}},
+      {"evidence", {"on-hang", "always", "never"}},
+      {"logs-specs", {"default"}},
+      {"print-completion", {"bash", "zsh"}},
+  };
+  return all;
+}
+
+RunOption described(const CLI::Option& option) {
+  RunOption run_option{.name = option.get_lnames().front(),
+                       .letter = option.get_snames().empty() ? '\0' : option.get_snames()[0][0],
+                       .takes_value = option.get_items_expected_max() > 0,
+                       .value_name = option.get_type_name(),
+                       .help = option.get_description()};
+  run_option.of_torchrun = std::any_of(kTorchrunOptions.begin(), kTorchrunOptions.end(),
+                                       [&](const auto& of) { return of.name == run_option.name; });
+  run_option.is_last = run_option.name == "help" || run_option.name == "print-completion";
+  for (const Choice& choice : choices())
+    if (choice.option == run_option.name) run_option.choices = choice.values;
+  return run_option;
+}
+
+std::string variable_of(std::string_view option) {
+  std::string name = "PET_";
+  for (const char c : option)
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+std::string listed(const std::vector<std::string>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == values.size() ? " or " : ", ") + values[i];
+  return text;
+}
+
+tl::unexpected<Error> wrong(const std::string& source, const std::string& value,
+                            const std::string& wanted) {
+  return fail(ErrorKind::InvalidArgument,
+              source + " is " + printable(value) + "; it takes " + wanted);
+}
+
+bool is_number(const std::string& text) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc{} && stop == end && std::isfinite(number);
+}
+
+class Parser {
+ public:
+  explicit Parser(const Environment& environment)
+      : environment_(environment), command_(describe_run(app_, flags_)) {
+    for (CLI::Option* option : command_.get_options()) known_.push_back(described(*option));
+  }
+
+  Result<RunFlags> parse(const std::vector<std::string>& words) {
+    auto split = split_run_words(words, known_);
+    if (!split) return tl::unexpected(split.error());
+    std::map<std::string, std::string> values;
+    for (auto& [name, value] : split->options) {
+      flags_.given[name] = "--" + name;
+      values[name] = std::move(value);  // The last one counts.
+    }
+    if (values.contains("help")) {
+      flags_.to_print = command_.help("regroup");
+      return std::move(flags_);
+    }
+    for (const RunOption& option : known_)
+      if (const auto value = values.find(option.name); value != values.end())
+        if (auto good = set(option, value->second); !good) return tl::unexpected(good.error());
+    if (!flags_.print_completion.empty()) {
+      flags_.to_print =
+          flags_.print_completion == "zsh" ? zsh_completion(known_) : bash_completion(known_);
+      return std::move(flags_);
+    }
+    if (auto good = read_environment(); !good) return tl::unexpected(good.error());
+    if (!split->script)
+      return fail(ErrorKind::InvalidArgument,
+                  "no script to run. For example: regroup run --nproc-per-node=4 train.py.");
+    flags_.script = std::move(*split->script);
+    flags_.script_arguments = std::move(split->arguments);
+    return std::move(flags_);
+  }
+
+ private:
+  Result<void> read_environment() {
+    for (const TorchrunOption& of : kTorchrunOptions) {
+      const std::string variable = variable_of(of.name);
+      const std::string name(of.name);
+      const char* text = of.has_variable ? environment_(variable.c_str()) : nullptr;
+      if (text == nullptr || flags_.given.contains(name)) continue;
+      flags_.given[name] = variable;
+      const auto option = std::find_if(known_.begin(), known_.end(),
+                                       [&](const RunOption& known) { return known.name == name; });
+      if (auto good = option->takes_value ? set(*option, text) : set_flag(*option, text); !good)
+        return good;
+    }
+    if (const char* file = environment_(variable_of(kSecretFile).c_str());
+        file != nullptr && !flags_.given.contains(std::string(kSecretFile))) {
+      flags_.given[std::string(kSecretFile)] = variable_of(kSecretFile);
+      flags_.rdzv_secret_file = file;
+    }
+    if (flags_.python.empty())
+      if (const char* python = environment_("PYTHON_EXEC"); python != nullptr)
+        flags_.python = python;
+    return {};
+  }
+
+  // A flag's variable is a number. It turns the flag on; nothing turns it off again.
+  Result<void> set_flag(const RunOption& option, const std::string& text) {
+    const auto number = python_int(text);
+    if (!number) return wrong(flags_.named(option.name), text, "1 for --" + option.name + ", or 0");
+    if (*number == 0) {
+      flags_.given.erase(option.name);
+      return {};
+    }
+    return set(option, "");
+  }
+
+  Result<void> set(const RunOption& option, const std::string& value) {
+    const std::string source = flags_.named(option.name);
+    if (option.name == "print-completion" && value == "tcsh")
+      return fail(ErrorKind::InvalidArgument,
+                  "there is no completion for tcsh; --print-completion takes bash or zsh");
+    if (option.name == "logs-specs" && value.empty()) return {};
+    if (!option.choices.empty() &&
+        std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end())
+      return wrong(source, value, listed(option.choices) + why(option.name));
+    // The library would take an empty text for a missing one.
+    if (option.name == "duplicate-stdout-filters") flags_.workers.out_filters = value;
+    if (option.name == "duplicate-stderr-filters") flags_.workers.err_filters = value;
+    if (option.name.starts_with("duplicate-")) return {};
+    const bool is_seconds = option.value_name == "SECONDS";
+    if (is_seconds && !is_number(value)) return wrong(source, value, "a number of seconds");
+    CLI::Option* target = command_.get_option("--" + option.name);
+    try {
+      target->clear();
+      target->add_result(option.takes_value ? value : "true");
+      target->run_callback();
+    } catch (const CLI::Error&) {
+      return wrong(source, value,
+                   is_seconds                    ? "seconds, 0 or more"
+                   : option.value_name == "SIZE" ? "a size such as 512MB"
+                                                 : "a whole number from 0 to 10000");
+    }
+    return {};
+  }
+
+  static std::string why(const std::string& option) {
+    return option == "logs-specs" ? ": plug-ins of Python packages cannot run here" : "";
+  }
+
+  const Environment& environment_;
+  CLI::App app_{"", "regroup"};
+  RunFlags flags_;
+  CLI::App& command_;  // Writes into the flags.
+  std::vector<RunOption> known_;
+};
+
+}  // namespace
+
+Result<RunFlags> parse_run_flags(const std::vector<std::string>& words,
+                                 const Environment& environment) {
+  return Parser(environment).parse(words);
+}
+
+}  // namespace regroup::cli

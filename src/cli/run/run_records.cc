@@ -1,0 +1,58 @@
+#include "cli/run/run_records.h"
+
+#include <utility>
+
+namespace regroup::cli {
+namespace {
+
+using Log = std::optional<runtime::RecordLog>;
+
+Result<Log> open_log(const RunFlags& flags, const std::string& option, const std::string& path) {
+  if (path.empty()) {
+    if (!flags.given.contains(option)) return Log();
+    return fail(ErrorKind::InvalidArgument, flags.named(option) + " needs the name of a file");
+  }
+  auto log = runtime::RecordLog::open(path);
+  if (!log)
+    return fail(ErrorKind::InvalidArgument, flags.named(option) + ": " + log.error().message);
+  return Log(std::move(*log));
+}
+
+std::string append(runtime::RecordLog& log, const std::string& line) {
+  return log.append(line).value_or("");
+}
+
+}  // namespace
+
+Result<RunRecords> RunRecords::open(const RunFlags& flags) {
+  RunRecords records;
+  // torchrun has a third name, dynamic_rendezvous, and nothing behind it either.
+  records.console_ = flags.event_log_handler == "console";
+  auto events = open_log(flags, "event-log", flags.event_log);
+  if (!events) return tl::unexpected(events.error());
+  auto metrics = open_log(flags, "metrics-log", flags.metrics_log);
+  if (!metrics) return tl::unexpected(metrics.error());
+  records.events_ = std::move(*events);
+  records.metrics_ = std::move(*metrics);
+  return records;
+}
+
+std::string RunRecords::tell(const AgentEvent& event) {
+  if (event.record != nullptr && (console_ || events_)) {
+    const std::string line = to_json(*event.record);
+    if (console_) event.tell(line);
+    return events_ ? append(*events_, line) : "";
+  }
+  if (event.metric != nullptr && metrics_) return append(*metrics_, to_json(*event.metric));
+  return "";
+}
+
+std::vector<std::string> RunRecords::close() {
+  std::vector<std::string> losses;
+  for (Log* log : {&events_, &metrics_})
+    if (*log)
+      if (auto loss = (*log)->close()) losses.push_back(std::move(*loss));
+  return losses;
+}
+
+}  // namespace regroup::cli

@@ -1,0 +1,232 @@
+#include "cli/show/json_account.h"
+
+#include <cstdio>
+#include <ctime>
+
+#include "base/json_text.h"
+#include "cli/show/failure_report.h"
+
+namespace regroup::cli {
+namespace {
+
+using Kind = AgentEvent::Kind;
+using Ending = RunResult::Ending;
+
+std::string time_text(std::int64_t micros) {
+  const std::time_t seconds = micros / 1'000'000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char day[32];
+  std::strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &utc);
+  char text[64];
+  std::snprintf(text, sizeof text, "%s.%06dZ", day, static_cast<int>(micros % 1'000'000));
+  return text;
+}
+
+JsonObject begun(const std::string& level, const std::string& event, const std::string& text,
+                 std::int64_t micros) {
+  JsonObject object;
+  object.add("time", time_text(micros)).add("level", level).add("event", event).add("text", text);
+  return object;
+}
+
+std::string array(const std::vector<std::string>& texts) {
+  std::string json;
+  for (const std::string& text : texts)
+    json += (json.empty() ? "\"" : ", \"") + json_escaped(text) + "\"";
+  return "[" + json + "]";
+}
+
+std::string failure_json(const ProcessFailure& failure) {
+  JsonObject object;
+  object.add("rank", failure.global_rank)
+      .add("local_rank", failure.local_rank)
+      .add("role", failure.role)
+      .add("host", failure.host)
+      .add("pid", failure.pid)
+      .add("time", time_text(failure.time_micros))
+      .add("exit_code", failure.exit_code);
+  if (failure.signal_name.empty())
+    object.null("signal");
+  else
+    object.add("signal", failure.signal_name);
+  object.add("message", failure.message)
+      .raw("evidence", array(failure.evidence))
+      .add("out_of_memory", failure.out_of_memory)
+      .add("traceback", failure.traceback)
+      .add("error_file", failure.error_file);
+  return object.text();
+}
+
+// Those who failed by themselves, but for the cause.
+std::string others_json(const WorkersResult& result) {
+  std::string json;
+  for (const ProcessFailure& failure : result.failures) {
+    if (failure.stopped_by_us || failure.survived ||
+        (result.cause && failure.local_rank == result.cause->local_rank))
+      continue;
+    JsonObject object;
+    object.add("rank", failure.global_rank)
+        .add("exit_code", failure.exit_code)
+        .add("message", failure.message);
+    json += (json.empty() ? "" : ", ") + object.text();
+  }
+  return "[" + json + "]";
+}
+
+const char* name_of(Ending ending) {
+  switch (ending) {
+    case Ending::Succeeded:
+      return "succeeded";
+    case Ending::Failed:
+      return "failed";
+    case Ending::Signalled:
+      return "signalled";
+    case Ending::NotNeeded:
+      return "not_needed";
+    case Ending::CouldNotJoin:
+      return "could_not_join";
+    case Ending::CouldNotStart:
+      return "could_not_start";
+    case Ending::LeftBehind:
+      return "left_behind";
+  }
+  return "";
+}
+
+std::string failed_text(const ProcessFailure& failure) {
+  return "rank " + std::to_string(failure.global_rank) + " on " + failure.host +
+         " failed: " + failure.message;
+}
+
+std::string ended_text(const RunResult& result) {
+  switch (result.ending) {
+    case Ending::Succeeded:
+      return "all workers of this node have succeeded";
+    case Ending::NotNeeded:
+      return "this node was a spare, and not needed";
+    case Ending::Failed:
+      if (result.cause) return failed_text(*result.cause);
+      return "the run has failed on another node: " + first_line(result.cause_elsewhere);
+    case Ending::Signalled:
+      return "ended by a signal";
+    case Ending::CouldNotJoin:
+    case Ending::CouldNotStart:
+      return result.error.message;
+    case Ending::LeftBehind:
+      return std::to_string(result.workers.survivors.size()) + " processes cannot be killed";
+  }
+  return "";
+}
+
+std::string ended_json(JsonObject object, const RunResult& result, const std::string& report) {
+  object.add("ending", name_of(result.ending)).add("restarts", result.restarts);
+  if (result.signal != 0) object.add("signal", result.signal);
+  if (result.cause)
+    object.raw("failure", failure_json(*result.cause))
+        .raw("other_failures", others_json(result.workers));
+  if (!result.cause_elsewhere.empty()) object.add("cause_elsewhere", result.cause_elsewhere);
+  std::string survivors;
+  for (const Survivor& survivor : result.workers.survivors) {
+    JsonObject one;
+    one.add("pid", survivor.pid)
+        .add("name", survivor.name)
+        .add("state", std::string(1, survivor.state))
+        .add("wait_channel", survivor.wait_channel);
+    survivors += (survivors.empty() ? "" : ", ") + one.text();
+  }
+  if (!survivors.empty()) object.raw("survivors", "[" + survivors + "]");
+  if (const std::string logs = logs_of(result.workers); !logs.empty()) object.add("logs", logs);
+  if (!result.workers.where.empty()) object.add("where", result.workers.where);
+  if (!result.workers.stacks_file.empty()) object.add("stacks_file", result.workers.stacks_file);
+  if (!report.empty()) object.add("report", report);
+  return object.text();
+}
+
+double millis(Duration took) { return static_cast<double>(took.count()) / 1e6; }
+
+void add_place(JsonObject& object, const AgentEvent& event) {
+  object.add("round", event.round)
+      .add("group_rank", event.group_rank)
+      .add("group_world_size", event.group_world_size);
+}
+
+}  // namespace
+
+std::string json_line(const std::string& level, const std::string& event, const std::string& text,
+                      std::int64_t micros) {
+  return begun(level, event, text, micros).text();
+}
+
+std::string json_account_of(const AgentEvent& event, View::Level level, std::int64_t micros,
+                            const std::string& report) {
+  const bool calm = level != View::Level::Quiet;
+  const auto begin = [&](const char* how, const char* name, const std::string& text) {
+    return begun(how, name, text, micros);
+  };
+  switch (event.kind) {
+    case Kind::Waiting:
+      return calm ? begin("info", "waiting", event.text).text() : "";
+    case Kind::Progress:
+    case Kind::Record:
+    case Kind::Metric:
+      return "";
+    case Kind::Joined: {
+      if (!calm) return "";
+      auto object = begin("info", "joined",
+                          "round " + std::to_string(event.round) + ": node " +
+                              std::to_string(event.group_rank) + " of " +
+                              std::to_string(event.group_world_size));
+      add_place(object, event);
+      object.add("local_world_size", event.local_world_size).add("world_size", event.world_size);
+      return object.add("took_ms", millis(event.took)).text();
+    }
+    case Kind::Started: {
+      if (!calm) return "";
+      auto object = begin("info", "started", "the workers run");
+      add_place(object, event);
+      return object.add("local_world_size", event.local_world_size)
+          .add("took_ms", millis(event.took))
+          .text();
+    }
+    case Kind::Failed: {
+      const bool again = event.restart <= event.max_restarts;
+      if (again && !calm) return "";
+      auto object = begin(again ? "warning" : "error", "failed", failed_text(*event.failure));
+      add_place(object, event);
+      if (again) object.add("restart", event.restart);
+      return object.add("max_restarts", event.max_restarts)
+          .raw("failure", failure_json(*event.failure))
+          .text();
+    }
+    case Kind::FailedElsewhere: {
+      if (!calm) return "";
+      auto object = begin("warning", "failed_elsewhere", event.text);
+      add_place(object, event);
+      return object.add("restart", event.restart).add("max_restarts", event.max_restarts).text();
+    }
+    case Kind::MembersChanged: {
+      if (!calm) return "";
+      auto object = begin("info", "members_changed", event.text);
+      add_place(object, event);
+      return object.text();
+    }
+    case Kind::RunFailed:
+      return begin("error", "run_failed", event.text).text();
+    case Kind::Signalled:
+      return begin("warning", "signalled", event.text).text();
+    case Kind::Noted:
+      return level == View::Level::Verbose ? begin("debug", "noted", event.text).text() : "";
+    case Kind::CheckedIn:
+      return calm && !event.text.empty() ? begin("warning", "checked_in", event.text).text() : "";
+    case Kind::Ended: {
+      const bool failed = event.result->failed();
+      if (!failed && !calm) return "";
+      return ended_json(begin(failed ? "error" : "info", "ended", ended_text(*event.result)),
+                        *event.result, report);
+    }
+  }
+  return "";
+}
+
+}  // namespace regroup::cli

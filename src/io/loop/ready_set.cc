@@ -1,0 +1,54 @@
+#include "io/loop/ready_set.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/check.h"
+
+namespace regroup::io {
+
+ReadySet::ReadySet() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (epoll_ < 0) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+}
+
+ReadySet::~ReadySet() { ::close(epoll_); }
+
+bool ReadySet::add(int fd, std::uint32_t events, Watcher& watcher) {
+  epoll_event event{events, {.ptr = &watcher}};
+  return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void ReadySet::change(int fd, std::uint32_t events, Watcher& watcher) {
+  epoll_event event{events, {.ptr = &watcher}};
+  CHECK(::epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event) == 0);
+}
+
+void ReadySet::remove(int fd, Watcher& watcher) {
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  for (int i = 0; i < batch_size_; ++i)
+    if (batch_[i].data.ptr == &watcher) batch_[i].data.ptr = nullptr;
+}
+
+bool ReadySet::dispatch() {
+  batch_size_ = ::epoll_wait(epoll_, batch_.data(), static_cast<int>(batch_.size()), 0);
+  for (int i = 0; i < batch_size_; ++i)
+    if (auto* watcher = static_cast<Watcher*>(batch_[i].data.ptr)) watcher->ready(batch_[i].events);
+  const bool somebody = batch_size_ > 0;
+  more_ = batch_size_ == static_cast<int>(batch_.size());
+  batch_size_ = 0;
+  return somebody;
+}
+
+void ReadySet::dispatch_all() {
+  // The kernel puts who was told, and is ready again, behind all the others. So whoever is ready
+  // now comes before a busy one has its second turn; those who are always busy must not hold us.
+  constexpr int kMostBatches = 1024;
+  for (int batches = 0; batches < kMostBatches; ++batches) {
+    dispatch();
+    if (!more_) return;
+  }
+}
+
+}  // namespace regroup::io

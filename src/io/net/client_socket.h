@@ -1,0 +1,41 @@
+// Client side of TCP: a socket that waits, with a deadline on every step. For threads that may
+// block.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/instant.h"
+#include "io/net/address.h"
+#include "regroup/result.h"
+
+namespace regroup::io {
+
+class ClientSocket {
+ public:
+  static Result<ClientSocket> connect(const Address& address, Instant deadline);
+
+  ClientSocket(ClientSocket&& other) noexcept;
+  ClientSocket& operator=(ClientSocket&& other) noexcept;
+  ~ClientSocket();
+
+  // A timeout may leave part of it sent: the connection is of no use afterwards.
+  Result<void> send(std::string_view bytes, Instant deadline);
+
+  // What there is, at least one byte. An end of the stream is an error.
+  Result<std::size_t> receive(std::span<char> room, Instant deadline);
+
+  // From any thread: nothing more goes out, and a step that another thread waits in ends at once
+  // with an error, as do later ones. What came before may still be received first.
+  void shut_down();
+
+  // Ours, as the peer's machine sees it if nobody translates addresses in between.
+  Address local_address() const;
+
+ private:
+  explicit ClientSocket(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace regroup::io

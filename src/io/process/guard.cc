@@ -1,0 +1,103 @@
+#include "io/process/guard.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "io/process/guard_child.h"
+
+namespace regroup::io {
+namespace {
+
+// Within it a guard that runs reads everything and ends. One that somebody has stopped does
+// neither.
+constexpr int kPatienceMs = 2000;
+
+bool wait_until(int fd, short events) {
+  pollfd one{.fd = fd, .events = events, .revents = 0};
+  int ready;
+  do ready = ::poll(&one, 1, kPatienceMs);
+  while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Guard>> Guard::start() {
+  const auto failed = [](const char* what) {
+    return fail(ErrorKind::Io, std::string("cannot start the guard that cleans up after us: ") +
+                                   what + ": " + std::strerror(errno) +
+                                   ". Check ulimit -n, ulimit -u and pids.max of the container.");
+  };
+  // Packets: a line arrives whole or not at all.
+  std::array<int, 2> ends;
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return failed("socketpair");
+  const int self = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
+
+  // No signal ends the guard but SIGKILL, and no handler of ours runs in it.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::close(ends[0]);
+    run_guard(ends[1], self);
+  }
+  const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::close(ends[1]);
+  if (self >= 0) ::close(self);
+  if (pid > 0) return std::unique_ptr<Guard>(new Guard(pid, ends[0]));
+  ::close(ends[0]);
+  errno = error;
+  return failed("fork");
+}
+
+Guard::Guard(pid_t pid, int socket) : pid_(pid), socket_(socket), owner_(::getpid()) {}
+
+Guard::~Guard() {
+  if (owner_ != ::getpid()) {
+    ::close(socket_);
+    return;
+  }
+  tell("bye");
+  // When the guard is gone its end is closed.
+  bool gone = wait_until(socket_, POLLRDHUP);
+  if (!gone) {
+    ::kill(pid_, SIGKILL);
+    gone = wait_until(socket_, POLLRDHUP);
+  }
+  ::close(socket_);
+  while (gone && ::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+pid_t Guard::pid() const { return pid_; }
+void Guard::watch_session(pid_t leader) { tell("+" + std::to_string(leader)); }
+void Guard::forget_session(pid_t leader) { tell("-" + std::to_string(leader)); }
+void Guard::watch_cgroup(const std::string& directory) { tell("c" + directory); }
+
+void Guard::tell(const std::string& line) {
+  if (owner_ != ::getpid()) return;
+  for (;;) {
+    if (::send(socket_, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return;  // Somebody has killed it.
+    if (wait_until(socket_, POLLOUT)) continue;
+    // Stopped, by a debugger perhaps. If it woke later it would act on what it knew long ago, and
+    // kill by numbers that are strangers' by then: no guard is better.
+    ::kill(pid_, SIGKILL);
+    return;
+  }
+}
+
+}  // namespace regroup::io

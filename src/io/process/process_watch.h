@@ -1,0 +1,48 @@
+// A process that somebody else has started, a child's child say: hears of its end, and signals it
+// and nobody who got its number later.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+
+#include "io/file/pipe.h"
+#include "io/process/process_table.h"
+#include "regroup/result.h"
+
+namespace regroup::io {
+
+class Loop;
+
+class ProcessWatch {
+ public:
+  // Null: there is no such process. Fails if there are no descriptors left, or the kernel is too
+  // old for it (before Linux 5.3).
+  static Result<std::unique_ptr<ProcessWatch>> open(pid_t pid);
+  ~ProcessWatch();
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+
+  // Calls back on the loop's thread, once, when it has ended; at once if it has already. The
+  // callback may destroy the watch. False: no descriptors or memory left.
+  bool watch(Loop& loop, std::function<void()> ended);
+
+  pid_t pid() const { return pid_; }
+  // errno; 0: it was sent. ESRCH: the process has ended.
+  int signal(int number) const;
+
+ private:
+  struct Watch;
+  ProcessWatch(pid_t pid, OwnedFd fd);
+
+  pid_t pid_;
+  OwnedFd fd_;
+  std::unique_ptr<Watch> watch_;
+};
+
+// Whether it lives and belongs to the roots, as belonging_to() would say, looking only at its
+// ancestors.
+bool belongs_to(pid_t pid, const Roots& roots);
+
+}  // namespace regroup::io

@@ -1,0 +1,78 @@
+#include "io/process/signals.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+namespace regroup::io {
+
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  if (name != nullptr) return std::string("SIG") + name;
+  if (number >= SIGRTMIN && number <= SIGRTMAX)
+    return "SIGRTMIN+" + std::to_string(number - SIGRTMIN);
+  return "signal " + std::to_string(number);
+}
+
+std::string signal_in_words(int number) {
+  const char* words = sigdescr_np(number);
+  if (words == nullptr) return signal_name(number);
+  std::string text(words);
+  text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+std::optional<int> signal_number(std::string_view name) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc{} && end == name.data() + name.size())
+    // Those between the two kinds are libc's own.
+    return (number > 0 && number < 32) || (number >= SIGRTMIN && number <= SIGRTMAX)
+               ? std::optional(number)
+               : std::nullopt;
+  std::string upper(name);
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (upper.starts_with("SIG")) upper.erase(0, 3);
+  for (number = 1; number < SIGRTMIN; ++number) {
+    const char* abbreviation = sigabbrev_np(number);
+    if (abbreviation != nullptr && upper == abbreviation) return number;
+  }
+  return std::nullopt;
+}
+
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+bool is_pending(const std::vector<int>& numbers) {
+  sigset_t pending;
+  if (sigpending(&pending) != 0) return false;
+  return std::any_of(numbers.begin(), numbers.end(),
+                     [&](int number) { return sigismember(&pending, number) == 1; });
+}
+
+bool signal_exactly(const ProcessInfo& process, int number) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  if (fd < 0 && errno == ESRCH) return false;
+  // The descriptor holds whoever has the pid now; his start time says whether it is who we saw.
+  const auto now = find_process(process.pid);
+  const bool same = now && now->start_time == process.start_time;
+  bool sent = same && fd >= 0 && syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0) == 0;
+  // Sandboxes forbid these calls. Between the look and the signal the pid would have to end, be
+  // reaped and be given away again.
+  if (same && !sent && (errno == EPERM || errno == ENOSYS || fd < 0))
+    sent = ::kill(process.pid, number) == 0;
+  if (fd >= 0) ::close(fd);
+  return sent;
+}
+
+}  // namespace regroup::io

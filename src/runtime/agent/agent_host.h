@@ -1,0 +1,83 @@
+// Plays core/agent on a loop: meetings on their thread, workers as a group, one after the other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/agent/agent.h"
+#include "io/loop/loop.h"
+#include "regroup/agent.h"
+#include "runtime/agent/agent_records.h"
+#include "runtime/agent/meeting.h"
+#include "runtime/evidence/stuck_workers.h"
+#include "runtime/health/health_pages.h"
+#include "runtime/watchdog/watchdog_host.h"
+#include "runtime/watchdog/worker_heartbeats.h"
+#include "runtime/workers/worker_group.h"
+#include "runtime/workers/worker_host.h"
+
+namespace regroup::runtime {
+
+// Lives on the loop's thread, which starts the workers. Stops the loop when its part is over.
+class AgentHost {
+ public:
+  AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options);
+
+  // Before begin(), if the options ask for it.
+  Result<void> open_watchdog();
+  void begin();
+  void on_signal(const io::SignalEvent& event);
+  void forward(int signal);
+  void share(const io::SignalEvent& event);
+  void on_child();
+
+  RunResult take_result();
+
+  // How this node is doing now; what on_change() is given is called when that has changed.
+  HealthSnapshot health() const;
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
+
+ private:
+  RendezvousParameters reporting(RendezvousParameters parameters);
+  void play(const core::agent::Effects& effects);
+  void join();
+  void joined(Result<JoinedRound> joined);
+  void start(int restart_count);
+  Result<void> start_group(int restart_count);
+  void stop_group(int signal, Duration grace);
+  void group_over(WorkersResult result);
+  void expired(const Expiry& expiry);
+  void report(const ProcessFailure& failure);
+  void ask();
+  void take_verdict();
+  void check_in(bool succeeded);
+  void finish(core::agent::Ending ending);
+  void tell(AgentEvent event) const;
+
+  io::Loop& loop_;
+  WorkerHost& host_;
+  AgentOptions options_;
+  core::agent::Agent machine_;
+  AgentRecords records_;
+  Meeting meeting_;
+  std::optional<JoinedRound> round_;
+  std::unique_ptr<WorkerGroup> group_;
+  std::unique_ptr<StuckWorkers> stuck_;
+  std::unique_ptr<WatchdogHost> watchdog_;        // May be null.
+  std::unique_ptr<WorkerHeartbeats> heartbeats_;  // With the watchdog.
+  RunResult result_;
+  bool warned_ = false;
+  bool reported_ = false;  // The failure of this start's first worker.
+
+  // For health().
+  std::function<void()> changed_;
+  Instant begun_;
+  std::int64_t begun_micros_;
+  std::int64_t rounds_ = 0;
+  std::string waiting_;  // While joining: for what.
+  std::optional<HealthFailure> last_failure_;
+};
+
+}  // namespace regroup::runtime

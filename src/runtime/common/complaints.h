@@ -1,0 +1,44 @@
+// Lines about what strangers do to a port. Neither a port scanner nor a trouble that lasts may fill
+// the log: so many lines in so long, none twice in a row, and a count of the rest.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/instant.h"
+#include "io/loop/clock.h"
+#include "runtime/common/log.h"
+
+namespace regroup::runtime {
+
+class Complaints {
+ public:
+  // `whose`: stands in front of every line.
+  explicit Complaints(std::string whose) : whose_(std::move(whose) + ": ") {}
+
+  void add(const std::string& line) {
+    const Instant now = io::now();
+    if (now - since_ > 10s) {
+      if (suppressed_ > 0) log_warning(whose_ + std::to_string(suppressed_) + " more of the kind");
+      since_ = now;
+      lines_ = suppressed_ = 0;
+      last_.clear();
+    }
+    if (lines_ == 10 || line == last_) {
+      ++suppressed_;
+      return;
+    }
+    ++lines_;
+    last_ = line;
+    log_warning(whose_ + line);
+  }
+
+ private:
+  const std::string whose_;
+  Instant since_{};
+  int lines_ = 0;
+  int suppressed_ = 0;
+  std::string last_;
+};
+
+}  // namespace regroup::runtime

@@ -1,0 +1,29 @@
+#include "runtime/common/console_thread.h"
+
+#include <signal.h>
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace regroup::runtime {
+
+Result<std::thread> start_quiet_thread(std::function<void()> body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  // Of our own mistakes we want to hear.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  Result<std::thread> started;
+  try {
+    started = std::thread(std::move(body));
+  } catch (const std::system_error& error) {
+    started = fail(ErrorKind::Io, std::string("no thread for the output of workers: ") +
+                                      error.what() + ". Raise the limit on processes (ulimit -u).");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+}  // namespace regroup::runtime

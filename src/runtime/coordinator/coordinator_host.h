@@ -1,0 +1,45 @@
+// Hosts the coordinators of all runs that meet at one port (core/coordinator), on the loop of the
+// store host whose connections become their sessions.
+//
+// Sessions are strangers until they have said what run they belong to, and whoever breaks the rules
+// of the protocol is closed, counted and logged; it harms nobody else. Who was silent is judged
+// only after everything that lies in the sockets has been read.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "core/coordinator/coordinator.h"
+#include "io/loop/loop.h"
+#include "runtime/coordinator/session_service.h"
+#include "runtime/session/session_secret.h"
+#include "wire/session/run_status.h"
+
+namespace regroup::runtime {
+
+using CoordinatorCounters = wire::SessionCounters;
+
+// Who would miss the coordinators if they went away.
+struct Presence {
+  std::size_t runs = 0;   // That are not over.
+  std::size_t nodes = 0;  // With a session in any run.
+};
+
+class CoordinatorHost : public SessionService {
+ public:
+  // The loop and the keys must outlive it. With a secret (null: none) only those who have it are
+  // heard, and runs are for nodes with a session only.
+  static std::unique_ptr<CoordinatorHost> make(io::Loop& loop, KeyAccess& keys,
+                                               const SessionLimits& limits = {},
+                                               std::shared_ptr<const Secret> secret = nullptr);
+
+  virtual CoordinatorCounters counters() const = 0;
+  virtual Presence presence() const = 0;
+  virtual std::vector<core::coordinator::RunStatus> status() const = 0;
+
+  // Forgets every run and session; whoever owns the connections closes them.
+  virtual void clear() = 0;
+};
+
+}  // namespace regroup::runtime

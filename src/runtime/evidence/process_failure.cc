@@ -1,0 +1,78 @@
+#include "runtime/evidence/process_failure.h"
+
+#include <csignal>
+
+#include "io/process/signals.h"
+#include "wire/text/traceback.h"
+
+namespace regroup::runtime {
+namespace {
+
+using core::supervision::End;
+
+std::string end_in_words(const EndedWorker& worker) {
+  const auto end = worker.outcome.end;
+  const auto& exit = worker.outcome.exit;
+  if (end == End::Survived) return "cannot be killed";
+  if (exit.signal == 0) return "ended with exit code " + std::to_string(exit.code);
+  std::string text = "killed by " + io::signal_name(exit.signal);
+  // "killed by SIGKILL (killed)" would say it twice.
+  if (exit.signal != SIGKILL) text += " (" + io::signal_in_words(exit.signal) + ")";
+  if (end == End::Stopped && exit.signal == worker.outcome.signalled) text += ", sent by us";
+  return text;
+}
+
+}  // namespace
+
+int python_exit_code(const core::supervision::Exit& exit) {
+  return exit.signal != 0 ? -exit.signal : exit.code;
+}
+
+ProcessFailure make_failure(const EndedWorker& worker) {
+  const auto& outcome = worker.outcome;
+  ProcessFailure failure{.local_rank = worker.name.local_rank,
+                         .global_rank = worker.name.global_rank,
+                         .role = worker.name.role,
+                         .host = worker.host,
+                         .pid = worker.pid,
+                         .exit_code = python_exit_code(outcome.exit),
+                         .time_micros = worker.time_micros,
+                         .stopped_by_us = outcome.end == End::Stopped,
+                         .survived = outcome.end == End::Survived,
+                         .evidence = worker.evidence.lines,
+                         .out_of_memory = worker.evidence.out_of_memory != OutOfMemory::NoSign,
+                         .core_file = worker.evidence.core_file,
+                         .peak_rss_bytes = worker.evidence.peak_rss_bytes,
+                         .tail = worker.tail};
+  if (outcome.exit.signal != 0) failure.signal_name = io::signal_name(outcome.exit.signal);
+  failure.message = end_in_words(worker);
+  if (!worker.sentence.empty()) {
+    failure.message = worker.sentence;  // Whatever it wrote before, this is why it ended.
+    return failure;
+  }
+
+  if (!worker.error_file.empty()) {
+    auto read = read_error_file(worker.error_file);
+    if (!read) {
+      failure.evidence.push_back("its error file cannot be read: " + read.error().message);
+    } else if (*read) {
+      failure.error_file = worker.error_file;
+      failure.error = **read;
+    }
+  }
+  if (failure.error && !failure.error->message.empty()) {
+    failure.message = failure.error->message;
+    failure.traceback = failure.error->call_stack;
+  }
+  // Whoever was stopped has only the traceback of our own signal to show.
+  if (failure.traceback.empty() && !failure.stopped_by_us) {
+    if (const auto printed = wire::last_traceback(worker.tail)) {
+      failure.traceback = printed->text;
+      // A traceback says more than an exit code, but a signal came from somewhere else.
+      if (!failure.error && outcome.exit.signal == 0) failure.message = printed->last_line;
+    }
+  }
+  return failure;
+}
+
+}  // namespace regroup::runtime

@@ -1,0 +1,245 @@
+// The c10d backend: a dynamic rendezvous over a store at the endpoint, or in a file.
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/endpoint.h"
+#include "base/text.h"
+#include "io/loop/clock.h"
+#include "io/net/interfaces.h"
+#include "regroup/rendezvous_backend.h"
+#include "runtime/common/log.h"
+#include "runtime/rendezvous/meeting_store.h"
+#include "runtime/rendezvous/rendezvous_creators.h"
+#include "runtime/rendezvous/rendezvous_settings.h"
+#include "runtime/rendezvous/session_rendezvous.h"
+#include "runtime/rendezvous/wait_lines.h"
+#include "runtime/store/store_channel.h"
+
+namespace regroup::runtime {
+namespace {
+
+// The state is small and asked for all the time: a server that takes longer than this is gone, and
+// the heartbeats must not wait a minute to find out.
+Duration patience(Duration read_timeout, const core::rendezvous::Settings& settings) {
+  const auto wanted = std::clamp<Duration>(settings.heartbeat_timeout, 5s, 60s);
+  return std::min(read_timeout, wanted);
+}
+
+Result<Duration> read_timeout_of(const RendezvousParameters& parameters) {
+  const auto seconds = parameters.integer("read_timeout");
+  if (!seconds) return tl::unexpected(seconds.error());
+  if (*seconds && **seconds <= 0)
+    return fail(ErrorKind::InvalidArgument,
+                "read_timeout is " + std::to_string(**seconds) + " s; it must be above zero");
+  return std::chrono::seconds(std::min<std::int64_t>(seconds->value_or(60), 1'000'000'000));
+}
+
+struct Limits {
+  Duration each_try;
+  Duration read_timeout;
+};
+
+// If this node serves the store, it does so for as long as somebody has such a function. The name
+// is looked up each time: a host may come back at another address.
+StoreOpener opener(const std::shared_ptr<MeetingStore>& meeting, MeetingStoreOptions options,
+                   const Limits& limits) {
+  options.connect_timeout = limits.each_try;
+  options.limit_name = "each try";
+  options.read_timeout = limits.read_timeout;
+  options.on_status = {};
+  options.on_wait = {};
+  return [meeting, options] {
+    auto store = reopen_meeting_store(meeting->reached, options);
+    const bool nobody = !store && store.error().kind == ErrorKind::Timeout;
+    if (nobody) store.error().kind = ErrorKind::Connection;
+    return store;
+  };
+}
+
+// How long one try to get a session back may take: at the address that was reached, and then
+// wherever the name leads.
+constexpr Duration kKnownAddressLimit = 1s;
+constexpr Duration kNameLimit = 2s;
+// Each try for the first.
+constexpr Duration kSessionLimit = 5s;
+constexpr Duration kPauseBetweenTries = 100ms;
+
+// None: the server is no coordinator, but PyTorch's.
+Result<std::optional<OpenedSession>> open_session(const std::string& host, std::uint16_t port,
+                                                  const Secret* secret, Duration limit) {
+  const Instant deadline = io::deadline_after(limit);
+  auto channel = StoreChannel::open(host, port, deadline);
+  if (!channel) return tl::unexpected(channel.error());
+  auto socket = channel->into_session(deadline);
+  if (!socket) return tl::unexpected(socket.error());
+  if (!*socket) return std::nullopt;
+  auto opened = open_with_secret(std::move(**socket), secret, deadline);
+  if (!opened) return tl::unexpected(opened.error());
+  return std::move(*opened);
+}
+
+// The server has answered a moment ago; but it may be very busy, or be started again just now.
+Result<std::optional<OpenedSession>> open_first_session(const MeetingStore& meeting,
+                                                        const RendezvousParameters& parameters,
+                                                        const Secret* secret, Duration limit) {
+  const Instant until = io::deadline_after(limit);
+  WaitLines lines(parameters);
+  lines.begin(io::now());
+  for (;;) {
+    auto opened = open_session(meeting.server_address, meeting.reached.port, secret, kSessionLimit);
+    const bool may_pass = !opened && (opened.error().kind == ErrorKind::Connection ||
+                                      opened.error().kind == ErrorKind::Timeout);
+    if (!may_pass || io::now() >= until) return opened;
+    if (parameters.interrupted && *parameters.interrupted)
+      return fail(ErrorKind::Cancelled, "interrupted while waiting for the coordinator");
+    const Instant now = io::now();
+    lines.tell(now,
+               {.what = "no session with " + parameters.endpoint + ": " + opened.error().message,
+                .limit = "; gives up in " + in_words(until - now) + " (join_timeout)",
+                .brief = "waiting for the coordinator",
+                .until = until});
+    std::this_thread::sleep_for(kPauseBetweenTries);
+  }
+}
+
+std::function<Result<OpenedSession>()> session_opener(const std::string& address,
+                                                      const Endpoint& reached,
+                                                      const std::shared_ptr<const Secret>& secret) {
+  return [address, reached, secret]() -> Result<OpenedSession> {
+    auto opened = open_session(address, reached.port, secret.get(), kKnownAddressLimit);
+    if (!opened && reached.host != address)
+      opened = open_session(reached.host, reached.port, secret.get(), kNameLimit);
+    if (!opened) return tl::unexpected(opened.error());
+    if (!*opened) return fail(ErrorKind::Connection, "the server there is no coordinator");
+    return std::move(**opened);
+  };
+}
+
+// Without a coordinator nobody would keep groups whole.
+Result<void> check_shared_state_will_do(const RendezvousParameters& parameters) {
+  if (!parameters.agent || parameters.agent->rules.segment == 0) return {};
+  return fail(ErrorKind::InvalidArgument,
+              "--segment needs a coordinator, and there is none at " +
+                  printable(parameters.endpoint) +
+                  ": a store that regroup does not serve, or a session was not wanted");
+}
+
+// Null: none is wanted.
+Result<std::shared_ptr<const Secret>> secret_of(const RendezvousParameters& parameters) {
+  if (parameters.secret_file.empty()) return nullptr;
+  auto secret = Secret::read(parameters.secret_file);
+  if (!secret) return tl::unexpected(secret.error());
+  if (!secret->warning().empty()) log_warning(secret->warning());
+  return std::make_shared<const Secret>(std::move(*secret));
+}
+
+tl::unexpected<Error> no_session_for_secret() {
+  return fail(ErrorKind::InvalidArgument,
+              "a secret (--rdzv-secret-file) needs a session with a coordinator, over TCP: without "
+              "session=false and store_type=file in --rdzv-conf");
+}
+
+Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters& parameters) {
+  if (!parameters.secret_file.empty()) return no_session_for_secret();
+  if (parameters.endpoint.empty())
+    return fail(ErrorKind::InvalidArgument,
+                "store_type=file needs an endpoint: the path of a file that all nodes share");
+  if (auto good = check_shared_state_will_do(parameters); !good)
+    return tl::unexpected(good.error());
+  const auto read_timeout = read_timeout_of(parameters);
+  if (!read_timeout) return tl::unexpected(read_timeout.error());
+  const auto settings = settings_of(parameters);
+  if (!settings) return tl::unexpected(settings.error());
+  auto store = open_file_store({.path = parameters.endpoint, .timeout = *read_timeout});
+  if (!store) return tl::unexpected(store.error());
+  auto states = (*store)->clone();
+  if (!states) return tl::unexpected(states.error());
+  (*states)->set_timeout(patience(*read_timeout, *settings));
+  auto backend = make_store_backend(*states, parameters.run_id);
+  if (!backend) return tl::unexpected(backend.error());
+  const std::string address =
+      parameters.local_addr.empty() ? io::host_name() : parameters.local_addr;
+  return make_dynamic_rendezvous(
+      parameters, std::move(*backend), [store = *store] { return store->clone(); }, address);
+}
+
+Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& parameters) {
+  const auto endpoint = parse_endpoint(parameters.endpoint, kRendezvousPort);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  const auto is_host = parameters.boolean("is_host");
+  if (!is_host) return tl::unexpected(is_host.error());
+  const auto read_timeout = read_timeout_of(parameters);
+  if (!read_timeout) return tl::unexpected(read_timeout.error());
+  const auto settings = settings_of(parameters);
+  if (!settings) return tl::unexpected(settings.error());
+  const auto wants_session = parameters.boolean("session");
+  if (!wants_session) return tl::unexpected(wants_session.error());
+  const bool has_session = parameters.agent && wants_session->value_or(true);
+  if (!has_session && !parameters.secret_file.empty()) return no_session_for_secret();
+  const auto secret = secret_of(parameters);
+  if (!secret) return tl::unexpected(secret.error());
+
+  MeetingStoreOptions options{.endpoint = *endpoint,
+                              .is_host = *is_host,
+                              .secret_file = parameters.secret_file,
+                              .local_addr = parameters.local_addr,
+                              .connect_timeout = settings->join_timeout,
+                              .read_timeout = *read_timeout,
+                              .on_status = parameters.on_status ? parameters.on_status : log_info,
+                              .on_wait = parameters.on_wait,
+                              .cancelled = parameters.interrupted.get()};
+  auto meeting = open_meeting_store(options);
+  if (!meeting) return tl::unexpected(meeting.error());
+
+  const auto owner = std::make_shared<MeetingStore>(std::move(*meeting));
+  const StoreOpener open_store =
+      opener(owner, options, {.each_try = 10s, .read_timeout = *read_timeout});
+  if (has_session) {
+    auto first = open_first_session(*owner, parameters, secret->get(), settings->join_timeout);
+    if (!first && first.error().kind == ErrorKind::Refused)
+      return fail(ErrorKind::Refused, parameters.endpoint + ": " + first.error().message);
+    if (!first) return tl::unexpected(first.error());
+    if (!*first && *secret != nullptr)
+      return fail(ErrorKind::Unsupported,
+                  "the store at " + parameters.endpoint +
+                      " is no coordinator of regroup and knows no secret (--rdzv-secret-file)");
+    if (*first) {
+      SessionRendezvousOptions session{
+          .parameters = parameters,
+          .settings = *settings,
+          .address = owner->announced,
+          .first = std::move(**first),
+          .connect = session_opener(owner->server_address, owner->reached, *secret),
+          .open_store = open_store};
+      if (owner->server) session.sessions_here = [owner] { return owner->server->sessions(); };
+      return make_session_rendezvous(std::move(session));
+    }
+  }
+  if (auto good = check_shared_state_will_do(parameters); !good)
+    return tl::unexpected(good.error());
+  auto states = owner->store->clone();
+  if (!states) return tl::unexpected(states.error());
+  (*states)->set_timeout(patience(*read_timeout, *settings));
+  // One try of many, for the states: whoever needs them decides how long to go on.
+  const StoreOpener reopen_states =
+      opener(owner, options, {.each_try = 2s, .read_timeout = patience(*read_timeout, *settings)});
+  auto backend = make_store_backend(*states, parameters.run_id, reopen_states);
+  if (!backend) return tl::unexpected(backend.error());
+  return make_dynamic_rendezvous(parameters, std::move(*backend), open_store, owner->announced);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RendezvousHandler>> make_c10d_rendezvous(
+    const RendezvousParameters& parameters) {
+  std::vector<std::string> known = settings_keys();
+  known.insert(known.end(),
+               {"store_type", "is_host", "read_timeout", "use_libuv", "timeout", "session"});
+  warn_of_unknown_keys(parameters, known);
+  const auto type = store_type_of(parameters);
+  if (!type) return tl::unexpected(type.error());
+  return *type == StoreType::File ? over_file(parameters) : over_tcp(parameters);
+}
+
+}  // namespace regroup::runtime

@@ -1,0 +1,70 @@
+// The backends by name.
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/nearest.h"
+#include "base/text.h"
+#include "regroup/rendezvous.h"
+#include "runtime/rendezvous/rendezvous_creators.h"
+#include "runtime/rendezvous/rendezvous_settings.h"
+
+namespace regroup {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, RendezvousCreator> creators{
+      {"c10d", runtime::make_c10d_rendezvous},
+      {"static", runtime::make_static_rendezvous},
+  };
+};
+
+Registry& registry() {
+  static Registry the_one;
+  return the_one;
+}
+
+}  // namespace
+
+Result<void> register_rendezvous(std::string name, RendezvousCreator creator) {
+  if (name.empty() || creator == nullptr)
+    return fail(ErrorKind::InvalidArgument, "a rendezvous backend needs a name and a creator");
+  Registry& known = registry();
+  const std::lock_guard lock(known.mutex);
+  const auto [entry, is_new] = known.creators.emplace(std::move(name), creator);
+  if (is_new || entry->second == creator) return {};
+  return fail(ErrorKind::InvalidArgument,
+              "the rendezvous backend " + printable(entry->first) + " is registered already");
+}
+
+Result<std::unique_ptr<RendezvousHandler>> make_rendezvous(const RendezvousParameters& parameters) {
+  Registry& known = registry();
+  RendezvousCreator creator = nullptr;
+  {
+    const std::lock_guard lock(known.mutex);
+    const auto found = known.creators.find(parameters.backend);
+    if (found == known.creators.end()) {
+      std::vector<std::string> names;
+      std::string list;
+      for (const auto& [name, unused] : known.creators) {
+        names.push_back(name);
+        list += (list.empty() ? "" : ", ") + name;
+      }
+      const auto meant = nearest(parameters.backend, names);
+      return fail(ErrorKind::InvalidArgument,
+                  "no rendezvous backend is called " + printable(parameters.backend) +
+                      (meant ? ". Did you mean " + *meant + "?" : "; there are: " + list));
+    }
+    creator = found->second;
+  }
+  // Checked here for every backend, so that none forgets it.
+  if (auto settings = runtime::settings_of(parameters); !settings)
+    return tl::unexpected(settings.error());
+  if (parameters.agent)
+    if (auto good = runtime::check_groups(parameters, parameters.agent->rules.segment); !good)
+      return tl::unexpected(good.error());
+  return creator(parameters);
+}
+
+}  // namespace regroup

@@ -1,0 +1,174 @@
+#include "runtime/rendezvous/rendezvous_settings.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/nearest.h"
+#include "base/text.h"
+#include "runtime/common/log.h"
+
+namespace regroup {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n\v\f";
+  const auto begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+std::string lower(std::string_view text) {
+  std::string copy(text);
+  for (char& c : copy)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return copy;
+}
+
+auto wrong_value(std::string_view key, std::string_view value, std::string_view wanted) {
+  return fail(ErrorKind::InvalidArgument, "the rendezvous option " + std::string(key) + " is " +
+                                              printable(value) + "; it must be " +
+                                              std::string(wanted));
+}
+
+}  // namespace
+
+std::optional<std::string> RendezvousParameters::text(std::string_view key) const {
+  const auto found = config.find(std::string(key));
+  if (found == config.end()) return std::nullopt;
+  return found->second;
+}
+
+Result<std::optional<std::int64_t>> RendezvousParameters::integer(std::string_view key) const {
+  const auto value = text(key);
+  if (!value) return std::nullopt;
+  std::string_view digits = trimmed(*value);
+  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
+  std::int64_t number = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, number);
+  if (error != std::errc{} || stop != end) return wrong_value(key, *value, "a whole number");
+  return number;
+}
+
+Result<std::optional<bool>> RendezvousParameters::boolean(std::string_view key) const {
+  const auto value = text(key);
+  if (!value) return std::nullopt;
+  constexpr std::array<std::string_view, 5> kTrue{"1", "true", "t", "yes", "y"};
+  constexpr std::array<std::string_view, 5> kFalse{"0", "false", "f", "no", "n"};
+  const std::string word = lower(trimmed(*value));
+  if (std::find(kTrue.begin(), kTrue.end(), word) != kTrue.end()) return true;
+  if (std::find(kFalse.begin(), kFalse.end(), word) != kFalse.end()) return false;
+  return wrong_value(key, *value, "true or false");
+}
+
+Result<std::map<std::string, std::string>> parse_rendezvous_config(std::string_view text) {
+  std::map<std::string, std::string> config;
+  std::string_view rest = trimmed(text);
+  while (!rest.empty()) {
+    const auto comma = rest.find(',');
+    const std::string_view pair = rest.substr(0, comma);
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    const auto equals = pair.find('=');
+    const std::string_view key = trimmed(pair.substr(0, equals));
+    const std::string_view value =
+        equals == std::string_view::npos ? std::string_view() : trimmed(pair.substr(equals + 1));
+    const bool ends_in_comma = comma != std::string_view::npos && rest.empty();
+    if (key.empty() || ends_in_comma)
+      return fail(ErrorKind::InvalidArgument,
+                  "the rendezvous configuration " + printable(text) +
+                      " must be KEY=VALUE pairs with commas between them");
+    if (value.empty())
+      return fail(ErrorKind::InvalidArgument, "the rendezvous option " + printable(key) +
+                                                  " has no value; write " + std::string(key) +
+                                                  "=VALUE");
+    config[std::string(key)] = std::string(value);
+  }
+  return config;
+}
+
+namespace runtime {
+
+using core::rendezvous::Settings;
+
+const std::vector<std::string>& settings_keys() {
+  static const std::vector<std::string> keys{"join_timeout",        "last_call_timeout",
+                                             "close_timeout",       "heartbeat_timeout",
+                                             "keep_alive_interval", "keep_alive_max_attempt"};
+  return keys;
+}
+
+Result<Settings> settings_of(const RendezvousParameters& parameters) {
+  Settings settings;
+  settings.run_id = parameters.run_id;
+  settings.min_nodes = parameters.min_nodes;
+  settings.max_nodes = parameters.max_nodes;
+  const std::pair<const char*, Duration*> durations[] = {
+      {"join_timeout", &settings.join_timeout},
+      {"last_call_timeout", &settings.last_call_timeout},
+      {"close_timeout", &settings.close_timeout},
+      {"heartbeat_timeout", &settings.heartbeat_timeout},
+      {"keep_alive_interval", &settings.keep_alive_interval},
+  };
+  for (const auto& [key, duration] : durations) {
+    const auto seconds = parameters.integer(key);
+    if (!seconds) return tl::unexpected(seconds.error());
+    if (!*seconds) continue;
+    constexpr std::int64_t kMost =
+        std::chrono::duration_cast<std::chrono::seconds>(core::rendezvous::kLongest).count();
+    *duration = std::chrono::seconds(std::clamp(**seconds, -kMost, kMost));
+  }
+  const auto attempts = parameters.integer("keep_alive_max_attempt");
+  if (!attempts) return tl::unexpected(attempts.error());
+  if (*attempts) settings.keep_alive_attempts = std::min<std::int64_t>(**attempts, 1'000'000);
+  if (parameters.node_rank && *parameters.node_rank < 0)
+    return fail(ErrorKind::InvalidArgument,
+                "the node rank is " + std::to_string(*parameters.node_rank) + "; ranks start at 0");
+  if (auto good = core::rendezvous::validate(settings); !good) return tl::unexpected(good.error());
+  return settings;
+}
+
+Result<void> check_groups(const RendezvousParameters& parameters, std::int64_t segment) {
+  constexpr std::size_t kLongestKey = 1024;
+  if (parameters.topology_key.size() > kLongestKey)
+    return fail(ErrorKind::InvalidArgument,
+                "--topology-key has " + std::to_string(parameters.topology_key.size()) +
+                    " bytes; the limit is " + std::to_string(kLongestKey));
+  if (segment == 0) return {};
+  const std::string given = "--segment is " + std::to_string(segment);
+  if (segment < 0) return fail(ErrorKind::InvalidArgument, given + "; it must be 1 or more");
+  if (parameters.backend == "static")
+    return fail(ErrorKind::InvalidArgument,
+                given +
+                    ", but with the static backend all nodes are in from the beginning. Pass "
+                    "--rdzv-backend c10d");
+  if (parameters.topology_key.empty())
+    return fail(ErrorKind::InvalidArgument,
+                given + ", but this node does not say which group it is in. Pass --topology-key");
+  if (parameters.min_nodes % segment != 0 || parameters.max_nodes % segment != 0)
+    return fail(ErrorKind::InvalidArgument, given +
+                                                ", and --nnodes must be multiples of it; it is " +
+                                                std::to_string(parameters.min_nodes) + ":" +
+                                                std::to_string(parameters.max_nodes));
+  return {};
+}
+
+Result<StoreType> store_type_of(const RendezvousParameters& parameters) {
+  const std::string type = parameters.text("store_type").value_or("tcp");
+  if (lower(type) == "tcp") return StoreType::Tcp;
+  if (lower(type) == "file") return StoreType::File;
+  return wrong_value("store_type", type, "tcp or file");
+}
+
+void warn_of_unknown_keys(const RendezvousParameters& parameters,
+                          const std::vector<std::string>& known) {
+  for (const auto& [key, value] : parameters.config) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const auto meant = nearest(key, known);
+    log_warning("the " + parameters.backend + " rendezvous knows no option " + printable(key) +
+                "; it is ignored" + (meant ? ". Did you mean " + *meant + "?" : ""));
+  }
+}
+
+}  // namespace runtime
+}  // namespace regroup

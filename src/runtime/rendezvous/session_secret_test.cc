@@ -1,0 +1,458 @@
+// A secret, and what it does at the door of a coordinator: over real sockets where a socket
+// matters.
+#include "runtime/session/session_secret.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "io/loop/clock.h"
+#include "io/loop/loop.h"
+#include "regroup/rendezvous.h"
+#include "runtime/coordinator/coordinator_host.h"
+#include "runtime/rendezvous/status_client.h"
+#include "runtime/session/session_gate.h"
+#include "runtime/session/session_opening.h"
+#include "runtime/session/session_testing.h"
+#include "runtime/store/store_channel.h"
+#include "runtime/store/store_host.h"
+
+namespace regroup::runtime {
+namespace {
+
+using namespace core::coordinator;
+using testing::AllOf;
+using testing::HasSubstr;
+using What = SessionGate::Verdict::What;
+
+std::string hex(const Bytes32& bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : bytes) text += {kDigits[byte >> 4], kDigits[byte & 15]};
+  return text;
+}
+
+// Test cases 1, 2 and 6 of RFC 4231; the key of the last is longer than a block.
+TEST(SessionSecret, ProofsAreMadeByTheStandard) {
+  EXPECT_EQ(hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(hex(hmac_sha256("Jefe", "what do ya want for nothing?")),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(hex(hmac_sha256(std::string(131, '\xaa'),
+                            "Test Using Larger Than Block-Size Key - Hash Key First")),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST(SessionSecret, AProofDependsOnTheSecretTheSideAndBothNonces) {
+  const Secret::Nonces nonces{.agent = {1}, .coordinator = {2}};
+  const Secret secret("what nobody knows");
+  const Bytes32 proof = secret.proof_of_agent(nonces);
+  EXPECT_TRUE(are_same(proof, Secret("what nobody knows").proof_of_agent(nonces)));
+  EXPECT_FALSE(are_same(proof, secret.proof_of_coordinator(nonces)));
+  EXPECT_FALSE(are_same(proof, Secret("what somebody knows").proof_of_agent(nonces)));
+  EXPECT_FALSE(are_same(proof, secret.proof_of_agent({.agent = {3}, .coordinator = {2}})));
+  EXPECT_FALSE(are_same(proof, secret.proof_of_agent({.agent = {1}, .coordinator = {3}})));
+  EXPECT_FALSE(are_same(new_nonce(), new_nonce()));
+}
+
+class SecretFile : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& contents, int mode = 0600) {
+    std::ofstream(path_, std::ios::binary) << contents;
+    EXPECT_EQ(::chmod(path_.c_str(), static_cast<mode_t>(mode)), 0);
+    return path_;
+  }
+  static std::string why_not(const std::string& path) {
+    const auto secret = Secret::read(path);
+    if (secret) return "(it was read)";
+    EXPECT_EQ(secret.error().kind, ErrorKind::InvalidArgument);
+    EXPECT_THAT(secret.error().message, HasSubstr(path));
+    return secret.error().message;
+  }
+
+  const std::filesystem::path folder_ = [] {
+    std::string name = testing::TempDir() + "secretXXXXXX";
+    return std::filesystem::path(::mkdtemp(name.data()));
+  }();
+  const std::string path_ = folder_ / "secret";
+};
+
+TEST_F(SecretFile, WhitespaceAroundItDoesNotCount) {
+  const Secret::Nonces nonces;
+  const auto plain = Secret::read(file("sixteen bytes  !"));
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->warning(), "");
+  const auto spaced = Secret::read(file("\n \tsixteen bytes  !\r\n\n"));
+  ASSERT_TRUE(spaced) << spaced.error().message;
+  EXPECT_EQ(hex(plain->proof_of_agent(nonces)), hex(spaced->proof_of_agent(nonces)));
+  EXPECT_EQ(hex(plain->proof_of_agent(nonces)),
+            hex(Secret("sixteen bytes  !").proof_of_agent(nonces)));
+}
+
+TEST_F(SecretFile, MayHaveAnyBytesAndItsLimits) {
+  EXPECT_TRUE(Secret::read(file(std::string(16, '\0'))));
+  EXPECT_TRUE(Secret::read(file(std::string(4096, 's') + "\n")));
+  EXPECT_THAT(why_not(file("")), HasSubstr("0 bytes"));
+  EXPECT_THAT(why_not(file("  fifteen bytes !   ")), HasSubstr("15 bytes"));
+  EXPECT_THAT(why_not(file(std::string(4097, 's'))), HasSubstr("too long"));
+  EXPECT_THAT(why_not(file("sixteen bytes  !" + std::string(100'000, ' '))), HasSubstr("too long"));
+}
+
+TEST_F(SecretFile, IsARegularFileThatIsThere) {
+  EXPECT_THAT(why_not(path_ + ".not"), HasSubstr("No such file"));
+  EXPECT_THAT(why_not(folder_), HasSubstr("no regular file"));
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(why_not(pipe), HasSubstr("no regular file"));
+  EXPECT_FALSE(Secret::read(""));
+  const std::string link = folder_ / "link";
+  std::filesystem::create_symlink(file("sixteen bytes  !"), link);
+  EXPECT_TRUE(Secret::read(link));
+}
+
+TEST_F(SecretFile, OneThatOthersMayReadIsReadWithAWarning) {
+  for (const int mode : {0640, 0604, 0620}) {
+    const auto secret = Secret::read(file("sixteen bytes  !", mode));
+    ASSERT_TRUE(secret);
+    EXPECT_THAT(secret->warning(), AllOf(HasSubstr(path_), HasSubstr("chmod 600")));
+  }
+}
+
+// ---- Who is let in ----
+
+const Secret kSecret("what all of them know");
+const Secret kOther("what only he knows");
+
+Bytes32 nonce_of(const SessionGate::Verdict& verdict) {
+  EXPECT_EQ(verdict.what, What::Answer);
+  const auto* challenge = std::get_if<Challenge>(&*verdict.answer);
+  EXPECT_NE(challenge, nullptr);
+  return challenge == nullptr ? Bytes32{} : challenge->nonce;
+}
+
+TEST(SessionGate, WhoProvesThatItKnowsTheSecretIsHeard) {
+  SessionGate gate(&kSecret);
+  const Secret::Nonces nonces{.agent = {7}, .coordinator = nonce_of(gate.judge(Prove{{7}}))};
+  const auto proven = gate.judge(AgentProof{kSecret.proof_of_agent(nonces)});
+  ASSERT_EQ(proven.what, What::Answer);
+  EXPECT_EQ(*proven.answer,
+            FromCoordinator(CoordinatorProof{kSecret.proof_of_coordinator(nonces)}));
+  EXPECT_EQ(gate.judge(Hello{}).what, What::Pass);
+  EXPECT_EQ(gate.judge(Ping{}).what, What::Pass);
+  EXPECT_EQ(gate.judge(Prove{}).what, What::Doom);
+}
+
+TEST(SessionGate, NobodyElseIsHeard) {
+  for (const FromAgent& first : std::vector<FromAgent>{Hello{}, Join{}, Failed{}, Done{}, Leave{},
+                                                       Ping{}, Look{}, Warn{}, AgentProof{}}) {
+    SCOPED_TRACE(first.index());
+    SessionGate gate(&kSecret);
+    const auto verdict = gate.judge(first);
+    EXPECT_EQ(verdict.what, What::Refuse);
+    EXPECT_THAT(verdict.why, HasSubstr("wants a secret"));
+    SessionGate asked(&kSecret);
+    nonce_of(asked.judge(Prove{}));
+    EXPECT_EQ(asked.judge(first).what, What::Refuse);
+  }
+  SessionGate twice(&kSecret);
+  nonce_of(twice.judge(Prove{}));
+  EXPECT_EQ(twice.judge(Prove{}).what, What::Refuse);
+}
+
+TEST(SessionGate, AProofOfAnotherSecretSideOrConnectionIsNone) {
+  const auto answer_to = [](const auto& make_proof) {
+    SessionGate gate(&kSecret);
+    const Secret::Nonces nonces{.agent = {7}, .coordinator = nonce_of(gate.judge(Prove{{7}}))};
+    const auto verdict = gate.judge(AgentProof{make_proof(nonces)});
+    EXPECT_EQ(verdict.what, What::Refuse);
+    return verdict.why;
+  };
+  using Nonces = Secret::Nonces;
+  EXPECT_EQ(answer_to([](const Nonces& nonces) { return kOther.proof_of_agent(nonces); }),
+            "the secret is not the coordinator's");
+  answer_to([](const Nonces& nonces) { return kSecret.proof_of_coordinator(nonces); });
+  // Heard on another connection, with the same nonce of the agent's.
+  SessionGate other(&kSecret);
+  const Nonces old{.agent = {7}, .coordinator = nonce_of(other.judge(Prove{{7}}))};
+  answer_to([&](const Nonces& /*new*/) { return kSecret.proof_of_agent(old); });
+}
+
+TEST(SessionGate, WithoutASecretOnlyThoseWhoHaveOneAreRefused) {
+  SessionGate gate;
+  EXPECT_EQ(gate.judge(Hello{}).what, What::Pass);
+  EXPECT_EQ(gate.judge(Look{}).what, What::Pass);
+  for (const FromAgent& message : std::vector<FromAgent>{Prove{}, AgentProof{}}) {
+    const auto verdict = gate.judge(message);
+    EXPECT_EQ(verdict.what, What::Refuse);
+    EXPECT_THAT(verdict.why, HasSubstr("has no secret"));
+  }
+}
+
+// ---- Seals ----
+
+TEST(FrameSealer, ASealIsOfOneFrameOneNumberAndOneDirection) {
+  const Secret::Nonces nonces{.agent = {1}, .coordinator = {2}};
+  FrameSeals ours = kSecret.seals(nonces);
+  ByteBuffer out;
+  out.append("before");
+  const std::size_t from = out.size();
+  out.append("frame");
+  ours.of_agent.seal(out, from);
+  ASSERT_EQ(out.size(), from + 5 + kSealBytes);
+  const std::string seal(out.view().substr(from + 5));
+  EXPECT_TRUE(kSecret.seals(nonces).of_agent.fits("frame", seal));
+  EXPECT_FALSE(kSecret.seals(nonces).of_agent.fits("flame", seal));
+  EXPECT_FALSE(kSecret.seals(nonces).of_agent.fits("frame", seal.substr(1)));
+  EXPECT_FALSE(kSecret.seals(nonces).of_coordinator.fits("frame", seal));
+  EXPECT_FALSE(kOther.seals(nonces).of_agent.fits("frame", seal));
+  EXPECT_FALSE(kSecret.seals({.agent = {1}, .coordinator = {3}}).of_agent.fits("frame", seal));
+  FrameSeals theirs = kSecret.seals(nonces);
+  EXPECT_TRUE(theirs.of_agent.fits("frame", seal));
+  EXPECT_FALSE(theirs.of_agent.fits("frame", seal));  // Said again.
+}
+
+// ---- At a port ----
+
+Instant soon() { return io::deadline_after(60s); }
+
+Hello hello() {
+  Hello message;
+  message.run_id = "r";
+  message.node = {.address = "a", .pid = 1, .local_id = 0};
+  message.claim.name = "a";
+  message.rules = {.min_nodes = 1, .max_nodes = 2, .heartbeat_limit = 1h};
+  return message;
+}
+
+class SecretAtPort : public testing::Test {
+ protected:
+  void serve(const std::optional<Secret>& secret) {
+    host_ = std::move(*StoreHost::open(
+        *loop_, {.coordinator = true,
+                 .secret = secret ? std::make_shared<const Secret>(*secret) : nullptr}));
+    thread_ = std::thread([this] { loop_->run(); });
+  }
+  void TearDown() override {
+    if (!thread_.joinable()) return;
+    loop_->stop();
+    thread_.join();
+  }
+
+  CoordinatorCounters counters() {
+    std::promise<CoordinatorCounters> answer;
+    loop_->post([&] { answer.set_value(host_->coordinator()->counters()); });
+    return answer.get_future().get();
+  }
+
+  Result<OpenedSession> open(const Secret* secret) {
+    auto channel = StoreChannel::open("127.0.0.1", host_->port(), soon());
+    EXPECT_TRUE(channel) << channel.error().message;
+    auto socket = channel->into_session(soon());
+    EXPECT_TRUE(socket && *socket);
+    return open_with_secret(std::move(**socket), secret, soon());
+  }
+
+  // What the coordinator says until it closes, or has said `count` things. What stands behind its
+  // proof is sealed.
+  static std::vector<FromCoordinator> answers(OpenedSession& session, std::size_t count) {
+    std::vector<FromCoordinator> heard;
+    ByteBuffer in;
+    while (heard.size() < count) {
+      auto parsed = wire::parse_frame_from_coordinator(in.view());
+      auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed);
+      const bool is_sealed = session.seals && session.proofs && !heard.empty();
+      const std::size_t seal = is_sealed ? kSealBytes : 0;
+      if (whole != nullptr && in.size() >= whole->size + seal) {
+        const bool fits =
+            !is_sealed || session.seals->of_coordinator.fits(in.view().substr(0, whole->size),
+                                                             in.view().substr(whole->size, seal));
+        EXPECT_TRUE(fits);
+        in.consume(whole->size + seal);
+        heard.push_back(std::move(whole->message));
+        continue;
+      }
+      const auto got = session.socket.receive(in.prepare(4096), soon());
+      if (!got) break;
+      in.commit(*got);
+    }
+    return heard;
+  }
+  static void send(OpenedSession& session, const std::vector<FromAgent>& messages) {
+    ByteBuffer out;
+    for (const FromAgent& message : messages) {
+      const std::size_t before = out.size();
+      wire::append_frame(out, message);
+      if (session.seals && !std::holds_alternative<AgentProof>(message))
+        session.seals->of_agent.seal(out, before);
+    }
+    EXPECT_TRUE(session.socket.send(out.view(), soon()));
+  }
+
+  Result<StatusAnswer> status(std::optional<Secret> secret) {
+    return StatusClient({.host = "127.0.0.1", .port = host_->port()}, 60s, std::move(secret))
+        .ask("");
+  }
+
+  std::unique_ptr<io::Loop> loop_ = std::move(*io::Loop::open());
+  std::unique_ptr<StoreHost> host_;
+  std::thread thread_;
+};
+
+TEST_F(SecretAtPort, TheProofComesInFrontOfTheWelcome) {
+  serve(kSecret);
+  auto opened = open(&kSecret);
+  ASSERT_TRUE(opened) << opened.error().message;
+  send(*opened, {opened->proofs->ours, hello()});
+  const auto heard = answers(*opened, 2);
+  ASSERT_EQ(heard.size(), 2u);
+  EXPECT_TRUE(opened->proofs->is_theirs(heard[0]));
+  EXPECT_TRUE(std::holds_alternative<Welcome>(heard[1]));
+  EXPECT_EQ(counters().refused, 0u);
+}
+
+TEST_F(SecretAtPort, WhoHasAnotherSecretOrNoneIsRefusedForGoodAndCounted) {
+  serve(kSecret);
+  const auto expect_refused = [](OpenedSession& session, const std::string& why) {
+    const auto heard = answers(session, 9);
+    ASSERT_EQ(heard.size(), 1u);
+    const auto* refused = std::get_if<Refused>(&heard[0]);
+    ASSERT_NE(refused, nullptr);
+    EXPECT_TRUE(refused->lasting);
+    EXPECT_THAT(refused->why, HasSubstr(why));
+  };
+  auto other = open(&kOther);
+  ASSERT_TRUE(other) << other.error().message;
+  send(*other, {other->proofs->ours, hello(), Join{1, {"a", 1}}});
+  expect_refused(*other, "not the coordinator's");
+  auto none = open(nullptr);
+  send(*none, {hello(), Join{1, {"a", 1}}});
+  expect_refused(*none, "wants a secret");
+  auto looking = open(nullptr);
+  send(*looking, {Look{}});
+  expect_refused(*looking, "wants a secret");
+  EXPECT_EQ(counters().refused, 3u);
+  const auto seen = status(kSecret);
+  ASSERT_TRUE(seen) << seen.error().message;
+  EXPECT_TRUE(seen->status.runs.empty());
+}
+
+// As one who has handed on the proof of somebody else, and then speaks for himself.
+TEST_F(SecretAtPort, WhatStandsBehindTheProofNeedsASealToo) {
+  serve(kSecret);
+  const auto is_closed = [](OpenedSession& session) {
+    const auto heard = answers(session, 9);
+    return heard.size() <= 1;  // The proof of the coordinator, and no welcome.
+  };
+  auto without = open(&kSecret);
+  send(*without, {without->proofs->ours});
+  without->seals.reset();
+  send(*without, {hello(), hello()});
+  EXPECT_TRUE(is_closed(*without));
+
+  auto forged = open(&kSecret);
+  forged->seals = kOther.seals({});
+  send(*forged, {forged->proofs->ours, hello()});
+  EXPECT_TRUE(is_closed(*forged));
+
+  auto repeated = open(&kSecret);
+  const FrameSeals first = *repeated->seals;
+  send(*repeated, {repeated->proofs->ours, hello()});
+  EXPECT_EQ(answers(*repeated, 2).size(), 2u);
+  repeated->seals->of_agent = first.of_agent;  // As it was for the first frame.
+  send(*repeated, {Ping{1}});
+  ByteBuffer in;
+  EXPECT_FALSE(repeated->socket.receive(in.prepare(64), soon()));
+  EXPECT_EQ(counters().refused, 3u);
+}
+
+// It was closed, and its run went on with it until the heartbeat limit.
+TEST_F(SecretAtPort, WhoAsksForAProofInARunIsMissedThere) {
+  serve(std::nullopt);
+  auto opened = open(nullptr);
+  send(*opened, {hello()});
+  EXPECT_EQ(answers(*opened, 1).size(), 1u);
+  send(*opened, {Prove{}});
+  EXPECT_TRUE(answers(*opened, 1).empty());
+  const auto seen = status(std::nullopt);
+  ASSERT_TRUE(seen) << seen.error().message;
+  EXPECT_TRUE(seen->status.runs.empty() || seen->status.runs.at(0).nodes.empty());
+}
+
+TEST_F(SecretAtPort, WhoHasASecretWantsNoCoordinatorWithoutOne) {
+  serve(std::nullopt);
+  const auto opened = open(&kSecret);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().kind, ErrorKind::Refused);
+  EXPECT_THAT(opened.error().message, HasSubstr("this coordinator has no secret"));
+}
+
+TEST_F(SecretAtPort, StatusNeedsTheSecretToo) {
+  serve(kSecret);
+  EXPECT_THAT(status(std::nullopt).error().message, HasSubstr("wants a secret"));
+  EXPECT_THAT(status(kOther).error().message, HasSubstr("not the coordinator's"));
+  StatusClient client({.host = "127.0.0.1", .port = host_->port()}, 60s, kSecret);
+  EXPECT_TRUE(client.ask(""));
+  EXPECT_TRUE(client.ask(""));  // On the same connection, which has proven itself.
+  EXPECT_EQ(counters().sessions_ever, 3u);
+}
+
+TEST_F(SecretAtPort, NodesWithoutASessionFindTheRunClosed) {
+  serve(kSecret);
+  auto opened = open(&kSecret);
+  send(*opened, {opened->proofs->ours, hello()});
+  EXPECT_EQ(answers(*opened, 2).size(), 2u);
+  const RendezvousParameters torchruns{.endpoint = "127.0.0.1:" + std::to_string(host_->port()),
+                                       .run_id = "r",
+                                       .config = {{"is_host", "false"}}};
+  const auto handler = make_rendezvous(torchruns);
+  ASSERT_TRUE(handler) << handler.error().message;
+  EXPECT_EQ((*handler)->next_rendezvous().error().kind, ErrorKind::Closed);
+  EXPECT_FALSE(status(kSecret)->status.runs.at(0).closed);
+}
+
+// ---- What a node makes of a server ----
+
+Result<OpenedSession> open_at(const FakeCoordinator& server) {
+  auto reached = FakeCoordinator::connect(server.address());
+  return open_with_secret(std::move(reached->socket), &kSecret, soon());
+}
+
+TEST(SessionOpening, AServerThatSaysAnythingButAChallengeIsNotBelieved) {
+  for (const FromCoordinator& first :
+       std::vector<FromCoordinator>{Welcome{}, Stop{}, Over{}, Report{}, CoordinatorProof{}}) {
+    SCOPED_TRACE(first.index());
+    const FakeCoordinator server;
+    auto opened = std::async(std::launch::async, [&] { return open_at(server); });
+    Caller caller = server.accept();
+    EXPECT_TRUE(std::holds_alternative<Prove>(*caller.next()));
+    caller.say(first);
+    const auto result = opened.get();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().kind, ErrorKind::Refused);
+    EXPECT_EQ(result.error().message, kNotProven);
+  }
+}
+
+TEST(SessionOpening, ARefusalThatDoesNotLastMayBeTriedAgain) {
+  for (const bool lasting : {true, false}) {
+    const FakeCoordinator server;
+    auto opened = std::async(std::launch::async, [&] { return open_at(server); });
+    Caller caller = server.accept();
+    caller.say(Refused{.why = "no room", .lasting = lasting});
+    const auto result = opened.get();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().kind, lasting ? ErrorKind::Refused : ErrorKind::Connection);
+    EXPECT_EQ(result.error().message, "no room");
+  }
+}
+
+}  // namespace
+}  // namespace regroup::runtime

@@ -1,0 +1,159 @@
+// The static backend: ranks are given beforehand, nobody comes or goes. The nodes only wait for
+// each other once, at the store that rank 0 serves.
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/endpoint.h"
+#include "base/text.h"
+#include "io/loop/clock.h"
+#include "runtime/common/log.h"
+#include "runtime/rendezvous/meeting_store.h"
+#include "runtime/rendezvous/rendezvous_creators.h"
+#include "runtime/rendezvous/rendezvous_settings.h"
+#include "runtime/store/tcp_store.h"
+
+namespace regroup::runtime {
+namespace {
+
+constexpr std::int64_t kDefaultTimeout = 900;  // Seconds; what torchrun's launcher passes.
+constexpr Duration kLook = 10ms;
+constexpr Duration kSayAgain = 10s;
+
+class StaticHandler final : public RendezvousHandler {
+ public:
+  StaticHandler(RendezvousParameters parameters, Endpoint endpoint, std::int64_t rank,
+                Duration timeout)
+      : parameters_(std::move(parameters)),
+        endpoint_(std::move(endpoint)),
+        rank_(rank),
+        timeout_(timeout) {}
+
+  std::string backend() const override { return "static"; }
+  std::string run_id() const override { return parameters_.run_id; }
+
+  Result<RendezvousInfo> next_rendezvous() override {
+    const std::lock_guard lock(mutex_);
+    if (!meeting_) {
+      if (auto met = meet(); !met) return tl::unexpected(met.error());
+    }
+    auto store = meeting_->store->clone();
+    if (!store) return tl::unexpected(store.error());
+    return RendezvousInfo{.store = make_prefix_store(run_id(), std::move(*store)),
+                          .round = 0,
+                          .rank = rank_,
+                          .world_size = parameters_.max_nodes,
+                          .bootstrap = {.address = endpoint_.host, .port = endpoint_.port},
+                          .nodes = {}};
+  }
+
+  Result<bool> is_closed() override { return false; }
+  Result<std::int64_t> num_nodes_waiting() override { return 0; }
+  Result<RendezvousStatus> status() override { return RendezvousStatus{}; }
+  Result<void> set_closed() override { return {}; }
+  Result<void> shutdown() override { return {}; }
+  Result<void> leave() override { return {}; }
+  bool use_agent_store() const override { return true; }
+
+ private:
+  Result<void> meet() {
+    const Instant give_up = io::deadline_after(timeout_);
+    auto meeting = open_meeting_store({.endpoint = endpoint_,
+                                       .is_host = rank_ == 0,
+                                       .local_addr = parameters_.local_addr,
+                                       .connect_timeout = timeout_,
+                                       .read_timeout = timeout_,
+                                       .on_status = [this](const std::string& line) { say(line); },
+                                       .on_wait = parameters_.on_wait,
+                                       .cancelled = parameters_.interrupted.get(),
+                                       .limit_name = "timeout",
+                                       .host_advice = "Start the node with rank 0 there."});
+    if (!meeting) return tl::unexpected(meeting.error());
+    auto come = add_workers(*meeting->store, 1);
+    if (!come) return tl::unexpected(come.error());
+    // As torchrun's: only the host waits for all; the others wait for keys, later on.
+    if (rank_ == 0) {
+      if (auto all = await_all(*meeting->store, give_up); !all) return all;
+    }
+    meeting_ = std::move(*meeting);
+    return {};
+  }
+
+  Result<void> await_all(Store& store, Instant give_up) {
+    const Instant begun = io::now();
+    Instant last_said = begun;
+    std::int64_t shown = -1;
+    for (;;) {
+      const auto come = add_workers(store, 0);
+      if (!come) return tl::unexpected(come.error());
+      if (*come >= parameters_.max_nodes) return {};
+      const Instant now = io::now();
+      const std::string how_many = std::to_string(*come) + " of " +
+                                   std::to_string(parameters_.max_nodes) + " nodes have come";
+      if (now > give_up)
+        return fail(ErrorKind::Timeout, "the nodes did not meet within " + in_words(timeout_) +
+                                            " (timeout): " + how_many);
+      if (parameters_.interrupted && *parameters_.interrupted)
+        return fail(ErrorKind::Cancelled, "interrupted while waiting for the other nodes");
+      if (parameters_.on_wait && std::exchange(shown, *come) != *come)
+        parameters_.on_wait({.text = "waiting for nodes: " + std::to_string(*come) + " of " +
+                                     std::to_string(parameters_.max_nodes) + " here",
+                             .so_far = now - begun,
+                             .left = give_up - now});
+      if (now - last_said >= kSayAgain) {
+        last_said = now;
+        say(how_many + "; gives up in " + in_words(give_up - now) + " (timeout)");
+      }
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+
+  void say(const std::string& line) const {
+    if (parameters_.on_status)
+      parameters_.on_status(line);
+    else
+      log_info(line);
+  }
+
+  const RendezvousParameters parameters_;
+  const Endpoint endpoint_;
+  const std::int64_t rank_;
+  const Duration timeout_;
+  std::mutex mutex_;
+  std::optional<MeetingStore> meeting_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RendezvousHandler>> make_static_rendezvous(
+    const RendezvousParameters& parameters) {
+  warn_of_unknown_keys(parameters, {"rank", "timeout"});
+  const auto wrong = [](std::string message) {
+    return fail(ErrorKind::InvalidArgument, std::move(message));
+  };
+  if (parameters.endpoint.empty())
+    return wrong("the static rendezvous needs an endpoint: HOST:PORT of the node with rank 0");
+  if (!parameters.secret_file.empty())
+    return wrong("a secret (--rdzv-secret-file) needs a coordinator, which only c10d has");
+  auto endpoint = parse_endpoint(parameters.endpoint);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  const auto configured = parameters.integer("rank");
+  if (!configured) return tl::unexpected(configured.error());
+  const auto rank = parameters.node_rank ? parameters.node_rank : *configured;
+  if (!rank) return wrong("the static rendezvous needs this node's rank (--node-rank)");
+  if (*rank < 0 || *rank >= parameters.max_nodes)
+    return wrong("the node rank is " + std::to_string(*rank) + "; with " +
+                 std::to_string(parameters.max_nodes) + " nodes it must be 0 to " +
+                 std::to_string(parameters.max_nodes - 1));
+  const auto timeout = parameters.integer("timeout");
+  if (!timeout) return tl::unexpected(timeout.error());
+  const std::int64_t seconds = timeout->value_or(kDefaultTimeout);
+  if (seconds <= 0)
+    return wrong("timeout is " + std::to_string(seconds) + " s; it must be above zero");
+  return std::make_unique<StaticHandler>(
+      parameters, std::move(*endpoint), *rank,
+      std::chrono::seconds(std::min<std::int64_t>(seconds, 1'000'000'000)));
+}
+
+}  // namespace regroup::runtime

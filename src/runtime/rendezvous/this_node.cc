@@ -1,0 +1,45 @@
+#include "runtime/rendezvous/this_node.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <random>
+
+#include "base/text.h"
+#include "io/net/interfaces.h"
+#include "wire/bytes/utf8.h"
+
+namespace regroup::runtime {
+namespace {
+
+// Longer than any host name.
+constexpr std::size_t kLongestName = 255;
+
+bool fits_the_state(std::string_view name) {
+  return name.size() <= kLongestName && wire::is_python_text(name);
+}
+
+}  // namespace
+
+core::rendezvous::NodeId make_node_id(const std::string& address) {
+  // From a random number on: in a container every agent has the same pid, and one that is started
+  // again must not be taken for the one before it.
+  static std::atomic<std::int64_t> next_local_id{std::random_device{}() >> 1};
+  return {.address = address, .pid = ::getpid(), .local_id = next_local_id++};
+}
+
+std::string name_of_this_node(const RendezvousParameters& parameters, const std::string& address) {
+  if (!parameters.local_addr.empty()) return parameters.local_addr;
+  std::string name = io::host_name();
+  return fits_the_state(name) ? name : address;
+}
+
+Result<void> check_addresses(const RendezvousParameters& parameters, const std::string& address) {
+  if (fits_the_state(address) && fits_the_state(parameters.local_addr)) return {};
+  return fail(ErrorKind::InvalidArgument,
+              "this node's address " + printable(address) +
+                  " cannot be told to the others: it must be UTF-8 text of at most " +
+                  std::to_string(kLongestName) + " bytes (--local-addr)");
+}
+
+}  // namespace regroup::runtime

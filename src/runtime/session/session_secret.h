@@ -1,0 +1,56 @@
+// A secret that the nodes of a run and their coordinator share (--rdzv-secret-file), and how each
+// proves to the other that it has it. It is never sent: docs/protocol.md tells what is.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/coordinator/messages.h"
+#include "regroup/result.h"
+#include "runtime/session/session_seal.h"
+
+namespace regroup::runtime {
+
+inline constexpr std::size_t kShortestSecret = 16;
+inline constexpr std::size_t kLongestSecret = 4096;
+
+// From the kernel; no two are alike.
+core::coordinator::Bytes32 new_nonce();
+
+// Takes as long whether they are alike or not, and wherever they differ.
+bool are_same(const core::coordinator::Bytes32& a, const core::coordinator::Bytes32& b);
+
+core::coordinator::Bytes32 hmac_sha256(std::string_view key, std::string_view text);
+
+class Secret {
+ public:
+  // One from each side, new on every connection: a proof is good for that connection only.
+  struct Nonces {
+    core::coordinator::Bytes32 agent = {};
+    core::coordinator::Bytes32 coordinator = {};
+  };
+
+  // Of a regular file; whitespace around it does not count. An error is an InvalidArgument that
+  // names the file.
+  static Result<Secret> read(const std::string& path);
+
+  explicit Secret(std::string key) : key_(std::move(key)) {}
+
+  // They differ, so that neither side can send back what it was sent.
+  core::coordinator::Bytes32 proof_of_agent(const Nonces& nonces) const;
+  core::coordinator::Bytes32 proof_of_coordinator(const Nonces& nonces) const;
+
+  // For the frames behind the proofs.
+  FrameSeals seals(const Nonces& nonces) const;
+
+  // What the user should know of the file, but does not end anything. Empty: nothing.
+  const std::string& warning() const { return warning_; }
+
+ private:
+  std::string key_;
+  std::string warning_;
+};
+
+}  // namespace regroup::runtime

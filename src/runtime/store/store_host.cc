@@ -1,0 +1,296 @@
+#include "runtime/store/store_host.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "io/net/connection.h"
+#include "runtime/common/complaints.h"
+#include "runtime/common/limits.h"
+#include "runtime/coordinator/coordinator_host.h"
+#include "wire/session/session.h"
+#include "wire/store/store_protocol.h"
+
+namespace regroup::runtime {
+namespace {
+
+using namespace core::store;
+
+// Who sets keys for the coordinator's sake; no client has this id.
+constexpr ClientId kNobody{0};
+
+bool asks_for_a_session(const Request& request) {
+  const auto* check = std::get_if<Check>(&request);
+  return check != nullptr && check->keys.size() == 1 && check->keys.front() == wire::kSessionKey;
+}
+
+class Host final : public StoreHost, private KeyAccess {
+ public:
+  Host(io::Loop& loop, const StoreHostOptions& options, std::unique_ptr<io::Listener> listener)
+      : options_(options),
+        keyspace_(options.limits),
+        parser_(options.limits),
+        coordinator_(options.coordinator
+                         ? CoordinatorHost::make(loop, *this, options.sessions, options.secret)
+                         : nullptr),
+        listener_(std::move(listener)) {
+    listener_->start([this](std::shared_ptr<io::Connection> c) { welcome(std::move(c)); },
+                     [this](const std::string& trouble) { complaints_.add(trouble); });
+  }
+
+  ~Host() override {
+    for (const auto& [id, client] : clients_) client->connection->close();
+  }
+
+  std::uint16_t port() const override { return listener_->port(); }
+  std::vector<std::string> addresses() const override { return listener_->addresses(); }
+
+  CoordinatorHost* coordinator() override { return coordinator_.get(); }
+
+  void clear() override {
+    if (coordinator_ != nullptr) coordinator_->clear();
+    for (const auto& [id, client] : clients_) client->connection->close();
+    clients_.clear();
+    gone_.clear();
+    answered_.clear();
+    keyspace_ = Keyspace(options_.limits);
+  }
+
+  StoreCounters counters() const override {
+    StoreCounters counters = counters_;
+    counters.clients = clients_.size();
+    counters.keys = keyspace_.keys();
+    counters.queues = keyspace_.queues();
+    counters.waiting = keyspace_.waiting();
+    counters.memory = keyspace_.bytes();
+    return counters;
+  }
+
+ private:
+  enum class Step { Next, NeedMore, Session, Close };
+
+  struct Client final : io::ConnectionOwner {
+    Client(Host& h, ClientId i, std::shared_ptr<io::Connection> c)
+        : host(h), id(i), connection(std::move(c)) {}
+    void bytes_came() override { host.serve(*this); }
+    void output_drained() override {
+      if (session != nullptr) return;
+      connection->resume_reading();
+      host.serve(*this);  // Whole requests may have been left in the buffer.
+    }
+    void closed(const std::string&) override { host.drop(*this); }
+
+    Host& host;
+    ClientId id;
+    std::shared_ptr<io::Connection> connection;
+    bool greeted = false;
+    bool answered = false;                 // Has something to flush, and stands in Host::answered_.
+    wire::Progress progress;               // Of the message at the front of its input.
+    std::size_t seen = 0;                  // Bytes of its input that have been counted.
+    std::unique_ptr<SessionPeer> session;  // From then on it is no client of the keyspace.
+  };
+
+  void welcome(std::shared_ptr<io::Connection> connection) {
+    ++counters_.connections;
+    if (clients_.size() >= options_.clients) {
+      ++counters_.turned_away;
+      complaints_.add("turned " + connection->peer() + " away: " + std::to_string(clients_.size()) +
+                      " clients are connected, which is the limit");
+      connection->close();
+      return;
+    }
+    const ClientId id{next_client_++};
+    auto client = std::make_unique<Client>(*this, id, std::move(connection));
+    if (!client->connection->start(*client)) {
+      complaints_.add("turned " + client->connection->peer() + " away: cannot watch its socket");
+      return;
+    }
+    clients_.emplace(id, std::move(client));
+  }
+
+  // Whole requests, one after the other, then one write for everybody who got an answer.
+  void serve(Client& client) {
+    gone_.clear();
+    if (client.session != nullptr) return client.session->bytes_came();
+    auto& input = client.connection->input();
+    counters_.bytes_in += input.size() - client.seen;
+    Step step = Step::Next;
+    while (step == Step::Next) {
+      step = take_requests(client);
+      flush_answers();
+      if (step == Step::Next && has_unread_answers(client)) {
+        client.connection->pause_reading();
+        break;
+      }
+    }
+    client.seen = input.size();
+    if (step == Step::Close) drop(client);
+    if (step == Step::Session) begin_session(client);
+  }
+
+  void begin_session(Client& client) {
+    keyspace_.forget(client.id);
+    client.session = coordinator_->open(client.connection, [this, &client] { drop(client); });
+    // What came behind the question is the session's.
+    if (!client.connection->input().empty()) client.session->bytes_came();
+  }
+
+  // As many as there are, or as its answers leave room for.
+  Step take_requests(Client& client) {
+    while (!has_unread_answers(client)) {
+      const Step step = client.greeted ? serve_request(client) : serve_greeting(client);
+      if (step != Step::Next) return step;
+    }
+    return Step::Next;
+  }
+
+  static bool has_unread_answers(const Client& client) {
+    return client.connection->output().size() > kUnreadAnswers;
+  }
+
+  void flush_answers() {
+    for (Client* one : answered_) {
+      one->answered = false;
+      one->connection->flush();
+    }
+    answered_.clear();
+  }
+
+  Step serve_greeting(Client& client) {
+    auto parsed = wire::parse_greeting(client.connection->input().view());
+    if (const auto* whole = std::get_if<wire::Whole<wire::Greeting>>(&parsed)) {
+      client.connection->input().consume(whole->size);
+      client.greeted = true;
+      return Step::Next;
+    }
+    return wait_or_close(client, parsed);
+  }
+
+  Step serve_request(Client& client) {
+    auto parsed = parser_.parse(client.connection->input().view(), client.progress);
+    const auto* whole = std::get_if<wire::Whole<Request>>(&parsed);
+    if (whole == nullptr) return wait_or_close(client, parsed);
+    ++counters_.requests[whole->message.index()];
+    bool is_about_a_run = false;
+    if (coordinator_ != nullptr) {
+      if (asks_for_a_session(whole->message)) {
+        client.connection->input().consume(whole->size);
+        answer(client, {client.id, Ready{true}});
+        return Step::Session;
+      }
+      is_about_a_run = coordinator_->before(whole->message);
+    }
+    effects_.clear();
+    const auto done = keyspace_.apply(client.id, whole->message, effects_);
+    // Encoded before the input is consumed: answers may point into it.
+    for (const Effect& effect : effects_) answer(client, effect);
+    client.connection->input().consume(whole->size);
+    if (is_about_a_run) coordinator_->after();
+    if (done) return Step::Next;
+    ++counters_.refused;
+    complaints_.add("closed " + client.connection->peer() + ": " + done.error().message);
+    return Step::Close;
+  }
+
+  template <class Parsed>
+  Step wait_or_close(Client& client, const Parsed& parsed) {
+    if (std::holds_alternative<wire::NeedMore>(parsed)) return Step::NeedMore;
+    ++counters_.malformed;
+    complaints_.add("closed " + client.connection->peer() + ": " +
+                    std::get<wire::Malformed>(parsed).reason);
+    return Step::Close;
+  }
+
+  void answer(Client& asking, const Effect& effect) {
+    if (effect.client == asking.id)
+      tell(asking, effect.reply);
+    else
+      answer(effect);
+  }
+
+  void answer(const Effect& effect) {
+    const auto found = clients_.find(effect.client);
+    if (found != clients_.end()) tell(*found->second, effect.reply);
+  }
+
+  void tell(Client& client, const Reply& reply) {
+    auto& output = client.connection->output();
+    const std::size_t before = output.size();
+    wire::append_reply(output, reply);
+    counters_.bytes_out += output.size() - before;
+    if (client.answered) return;
+    client.answered = true;
+    answered_.push_back(&client);
+  }
+
+  std::string_view get(std::string_view key) override {
+    Effects effects;
+    (void)keyspace_.apply(kNobody, Get{key}, effects);
+    return effects.empty() ? std::string_view{} : std::get<Value>(effects.front().reply).bytes;
+  }
+
+  void set(std::string_view key, std::string_view value) override {
+    Effects effects;
+    if (auto done = keyspace_.apply(kNobody, Set{key, value}, effects); !done)
+      complaints_.add("cannot show the state of a run: " + done.error().message);
+    for (const Effect& effect : effects) answer(effect);
+    flush_answers();
+  }
+
+  void drop(Client& client) {
+    client.connection->close();
+    keyspace_.forget(client.id);
+    // The client may be the one whose method is running; it is destroyed at the next event.
+    const auto found = clients_.find(client.id);
+    gone_.push_back(std::move(found->second));
+    clients_.erase(found);
+    if (client.session != nullptr) client.session->closed();
+  }
+
+  StoreHostOptions options_;
+  Keyspace keyspace_;
+  wire::RequestParser parser_;
+  std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
+  std::vector<std::unique_ptr<Client>> gone_;
+  std::vector<Client*> answered_;
+  Effects effects_;
+  std::uint64_t next_client_ = 1;
+  StoreCounters counters_;
+  Complaints complaints_{"store"};
+  std::unique_ptr<CoordinatorHost> coordinator_;
+  std::unique_ptr<io::Listener> listener_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<StoreHost>> StoreHost::open(io::Loop& loop,
+                                                   const StoreHostOptions& options) {
+  auto listener = io::Listener::open(loop, options.host, options.port);
+  if (!listener) return tl::unexpected(listener.error());
+  return std::make_unique<Host>(loop, options, std::move(*listener));
+}
+
+std::string describe(const StoreCounters& c) {
+  static constexpr std::string_view kNames[] = {
+      "ping",      "set",       "compare_set", "get",        "add",
+      "check",     "wait",      "num_keys",    "delete_key", "append",
+      "multi_get", "multi_set", "cancel_wait", "queue_push", "queue_pop",
+      "queue_len", "list_keys", "barrier",     "watch"};
+  static_assert(std::size(kNames) == std::variant_size_v<Request>);
+  std::uint64_t total = 0;
+  std::string kinds;
+  for (std::size_t i = 0; i < c.requests.size(); ++i) {
+    total += c.requests[i];
+    if (c.requests[i] == 0) continue;
+    kinds += (kinds.empty() ? " (" : ", ") + std::string(kNames[i]) + " " +
+             std::to_string(c.requests[i]);
+  }
+  if (!kinds.empty()) kinds += ")";
+  const auto n = [](std::uint64_t number) { return std::to_string(number); };
+  return "clients " + n(c.clients) + " now, " + n(c.connections) + " ever; requests " + n(total) +
+         kinds + "; keys " + n(c.keys) + ", queues " + n(c.queues) + ", waiting " + n(c.waiting) +
+         ", memory " + n(c.memory) + " bytes; in " + n(c.bytes_in) + " bytes, out " +
+         n(c.bytes_out) + " bytes; closed: malformed " + n(c.malformed) + ", refused " +
+         n(c.refused) + ", turned away " + n(c.turned_away);
+}
+
+}  // namespace regroup::runtime

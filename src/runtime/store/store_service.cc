@@ -1,0 +1,166 @@
+#include "runtime/store/store_service.h"
+
+#include <csignal>
+#include <cstring>
+#include <optional>
+
+#include "io/file/locked_file.h"
+#include "io/loop/clock.h"
+#include "io/loop/loop.h"
+#include "io/net/connection.h"
+#include "runtime/common/log.h"
+#include "runtime/coordinator/coordinator_host.h"
+
+namespace regroup::runtime {
+namespace {
+
+// While a coordinator waits for its nodes to leave, it looks so often, and says so often for whom.
+constexpr Duration kLook = 50ms;
+constexpr Duration kSay = 30s;
+// Nodes that have lost their connections come back within so long, or not at all. Until then a run
+// that is not over may be theirs.
+constexpr Duration kComeBack = 2s;
+
+std::string count_of(std::uint64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string describe(const CoordinatorCounters& c, const Presence& present) {
+  const auto n = [](std::uint64_t number) { return std::to_string(number); };
+  return "sessions " + n(c.sessions) + " now, " + n(c.sessions_ever) + " ever; runs under way " +
+         n(present.runs) + ", nodes " + n(present.nodes) + "; messages in " + n(c.messages_in) +
+         ", out " + n(c.messages_out) + "; in " + n(c.bytes_in) + " bytes, out " + n(c.bytes_out) +
+         " bytes; closed: refused " + n(c.refused);
+}
+
+class Service {
+ public:
+  Service(io::Loop& loop, const StoreServiceOptions& options)
+      : loop_(loop),
+        options_(options),
+        name_(options.host.coordinator ? "coordinator: " : "store: "),
+        timer_(loop) {}
+
+  Result<void> run(const std::function<void(const std::vector<std::string>&)>& on_listening) {
+    // Signals first: the host may look up a name on a thread, which inherits what is blocked.
+    for (const int number : {SIGTERM, SIGINT}) {
+      auto heard = loop_.on_signal(number, [this](const io::SignalEvent& event) { stop(event); });
+      if (!heard) return heard;
+    }
+    auto heard = loop_.on_signal(SIGUSR1, [this](const io::SignalEvent&) { log_counters(); });
+    if (!heard) return heard;
+
+    auto host = StoreHost::open(loop_, options_.host);
+    if (!host) return tl::unexpected(host.error());
+    host_ = std::move(*host);
+    const std::string& file = options_.port_file;
+    if (!file.empty()) {
+      auto written = io::write_file(file, std::to_string(host_->port()) + "\n");
+      if (!written) return written;
+    }
+    on_listening(host_->addresses());
+    loop_.run();
+    if (options_.stats_at_end) log_counters();
+    // A file left behind would send the next reader to a port that nobody holds.
+    if (!file.empty()) {
+      if (auto removed = io::remove_file(file); !removed)
+        log_warning(name_ + removed.error().message);
+    }
+    return {};
+  }
+
+ private:
+  void log_counters() {
+    log_info("store: " + runtime::describe(host_->counters()));
+    if (const CoordinatorHost* coordinator = host_->coordinator())
+      log_info("coordinator: " + describe(coordinator->counters(), coordinator->presence()));
+  }
+
+  Presence presence() {
+    const CoordinatorHost* coordinator = host_->coordinator();
+    return coordinator == nullptr ? Presence{} : coordinator->presence();
+  }
+
+  void stop(const io::SignalEvent& event) {
+    const std::string who =
+        std::string(::strsignal(event.number)) +
+        (event.sender == 0 ? "" : " from process " + std::to_string(event.sender));
+    const Presence present = presence();
+    if (waited_for_) {
+      log_info(name_ + "stopping at once, " + who + "; " + count_of(present.nodes, "node") +
+               (present.nodes == 1 ? " loses its" : " lose their") +
+               " coordinator, the workers run on");
+      return loop_.stop();
+    }
+    if (present.nodes == 0) {
+      log_info(name_ + "stopping, " + who);
+      return loop_.stop();
+    }
+    log_info(name_ + who + ": stays until " + for_whom(present) +
+             (present.nodes == 1 ? " has" : " have") +
+             " said goodbye; a second signal ends it at once");
+    begin_to_wait(present);
+  }
+
+  static std::string for_whom(const Presence& present) {
+    std::string text = count_of(present.nodes, "node");
+    if (present.runs > 0) text += " in " + count_of(present.runs, "run") + " under way";
+    return text;
+  }
+
+  void begin_to_wait(const Presence& present) {
+    waited_for_ = present.nodes;
+    said_ = seen_ = io::now();
+    look_again();
+  }
+
+  void look_again() {
+    timer_.set(io::now() + kLook, [this] { look(); });
+  }
+
+  void look() {
+    const Presence present = presence();
+    const Instant now = io::now();
+    if (present.nodes > 0) {
+      seen_ = now;
+    } else if (present.runs == 0 || now - seen_ > kComeBack) {
+      log_info(name_ + "stopping, every node has said goodbye" +
+               (present.runs == 0 ? "" : ", or is gone"));
+      return loop_.stop();
+    }
+    if (present.nodes != *waited_for_ && now - said_ > 1s) {
+      log_info(name_ + "waits for " + for_whom(present));
+      waited_for_ = present.nodes;
+      said_ = now;
+    } else if (now - said_ > kSay) {
+      log_info(name_ + "still waits for " + for_whom(present));
+      said_ = now;
+    }
+    look_again();
+  }
+
+  io::Loop& loop_;
+  const StoreServiceOptions& options_;
+  const std::string name_;
+  std::unique_ptr<StoreHost> host_;
+  io::Timer timer_;
+
+  // Once a signal has come, and nodes are still there: how many, when that was said last, and when
+  // there was last anybody.
+  std::optional<std::size_t> waited_for_;
+  Instant said_{};
+  Instant seen_{};
+};
+
+}  // namespace
+
+Result<void> run_store_service(
+    const StoreServiceOptions& options,
+    const std::function<void(const std::vector<std::string>&)>& on_listening) {
+  io::raise_descriptor_limit();
+  auto loop = io::Loop::open({.linger = options.linger});
+  if (!loop) return tl::unexpected(loop.error());
+  return Service(**loop, options).run(on_listening);
+}
+
+}  // namespace regroup::runtime

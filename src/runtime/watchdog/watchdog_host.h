@@ -1,0 +1,97 @@
+// The timers of this node's workers: plays core/watchdog on a loop, for clients that write lines
+// into a named pipe, PyTorch's FileTimerClient among them (docs/watchdog.md).
+//
+// Lives on the loop's thread. With nothing to do it does not wake up: the pipe, the next deadline
+// and the ends of processes that have timers are all that it waits for.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/watchdog/wall_clock.h"
+#include "core/watchdog/watchdog.h"
+#include "io/file/fifo.h"
+#include "io/loop/loop.h"
+#include "io/process/process_watch.h"
+#include "regroup/result.h"
+#include "wire/text/timer_line.h"
+
+namespace regroup::runtime {
+
+// The time of a process is up.
+struct Expiry {
+  pid_t pid = 0;
+  int signal = 0;
+  std::string why;                  // "timer expired: scope step after 30 s".
+  const io::ProcessWatch& process;  // Signals it, and nobody else.
+};
+
+struct WatchdogEvents {
+  // Whether we may end this process. Others' timers do not count.
+  std::function<bool(pid_t)> belongs = {};
+  std::function<void(const Expiry&)> expired = {};
+  // It sent something: a sign of life. Once for all that is read at a time.
+  std::function<void(pid_t)> heard_from = {};
+  // A worker's heartbeat has begun, or has another limit.
+  std::function<void()> heartbeat = {};
+  std::function<void(const std::string&)> note = {};  // For who wants to know more.
+  // A timer of a process of ours has expired, or decides that it is ended: torchrun's words.
+  std::function<void(const char* what, const core::watchdog::Timer&)> record = {};
+  std::function<void(const std::string&)> warn = {};
+};
+
+class WatchdogHost {
+ public:
+  static Result<std::unique_ptr<WatchdogHost>> open(io::Loop& loop, const std::string& path,
+                                                    WatchdogEvents events);
+  WatchdogHost(const WatchdogHost&) = delete;
+  WatchdogHost& operator=(const WatchdogHost&) = delete;
+
+  const std::string& path() const { return fifo_->path(); }
+  std::size_t timers() const { return watchdog_.size(); }
+
+  // Reads what is in the pipe by now. Whoever is about to call somebody late should do it first.
+  void read_pipe();
+  // The workers are over, and all timers with them.
+  void forget_all();
+
+ private:
+  WatchdogHost(io::Loop& loop, std::unique_ptr<io::Fifo> fifo, WatchdogEvents events);
+  void take(const wire::TimerLine& line, Instant now);
+  bool know(pid_t pid);
+  void ended(pid_t pid);
+  void judge();
+  void carry_out(const core::watchdog::Verdict& verdict);
+  void arm();
+  void complain(const std::string& line);
+
+  io::Loop& loop_;
+  std::unique_ptr<io::Fifo> fifo_;
+  WatchdogEvents events_;
+  core::watchdog::Watchdog watchdog_;
+  core::watchdog::WallClock clock_;
+  wire::TimerLineReader reader_;
+  wire::TimerLines read_;
+  std::vector<char> room_;
+  std::unordered_map<pid_t, std::unique_ptr<io::ProcessWatch>> known_;
+  std::unordered_set<pid_t> heard_;  // Of what was read last.
+  pid_t last_stranger_ = 0;
+  int complaints_ = 0;
+  bool too_many_ = false;  // Timers; said once.
+  io::Timer deadline_;
+};
+
+// Where torchrun makes its pipe: watchdog_timer_<random> in the directory for temporary files.
+std::string default_timer_path();
+
+// "0.5 s", "30 s", "1m30s".
+std::string limit_in_words(Duration limit);
+
+}  // namespace regroup::runtime

@@ -1,0 +1,155 @@
+#include "runtime/workers/interpreter.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/text.h"
+
+namespace regroup::runtime {
+namespace {
+
+constexpr std::string_view kDefaultPath = "/bin:/usr/bin";  // Where exec looks without a PATH.
+
+std::optional<std::string> in_path(const std::string& name, const InterpreterSearch& search) {
+  const std::string path = search.variable("PATH").value_or(std::string(kDefaultPath));
+  std::string_view rest = path;
+  for (;;) {
+    const auto colon = rest.find(':');
+    const std::string_view directory = rest.substr(0, colon);
+    // An empty entry is the working directory, as exec understands it.
+    std::string candidate(directory.empty() ? std::string_view(".") : directory);
+    candidate.append("/").append(name);
+    if (search.is_program(candidate)) return candidate;
+    if (colon == std::string_view::npos) return {};
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+Result<Interpreter> as_told(const std::string& program, std::string origin,
+                            const InterpreterSearch& search) {
+  const bool is_path = program.find('/') != std::string::npos;
+  if (is_path ? search.is_program(program) : in_path(program, search).has_value())
+    return Interpreter{.path = program, .origin = std::move(origin)};
+  std::string message = "cannot run workers with ";
+  message.append(printable(program)).append(", given by ").append(origin);
+  message.append(is_path ? ": there is no such file that can be executed."
+                         : ": there is no such program in PATH.");
+  message.append(" Correct it, or leave it out to use the python of the active environment");
+  return fail(ErrorKind::InvalidArgument, std::move(message));
+}
+
+}  // namespace
+
+InterpreterSearch search_this_machine() {
+  InterpreterSearch search;
+  search.variable = [](const char* name) -> std::optional<std::string> {
+    const char* const value = std::getenv(name);
+    if (value == nullptr) return {};
+    return value;
+  };
+  search.is_program = [](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+  };
+  std::error_code unknown;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) search.own_directory = own.parent_path().string();
+  return search;
+}
+
+Result<Interpreter> find_interpreter(const std::string& flag, const InterpreterSearch& search) {
+  if (!flag.empty()) return as_told(flag, "--python", search);
+  const std::string given = search.variable("PYTHON_EXEC").value_or(std::string());
+  if (!given.empty()) return as_told(given, "PYTHON_EXEC", search);
+
+  const std::pair<const char*, const char*> environments[] = {
+      {"VIRTUAL_ENV", "the active virtual environment"},
+      {"CONDA_PREFIX", "the active conda environment"},
+  };
+  for (const auto& [variable, origin] : environments) {
+    std::string path = search.variable(variable).value_or(std::string());
+    if (path.empty()) continue;
+    path += "/bin/python";
+    if (search.is_program(path)) return Interpreter{.path = std::move(path), .origin = origin};
+  }
+  for (const char* name : {"python3", "python"}) {
+    if (search.own_directory.empty()) break;
+    std::string path = search.own_directory;
+    path.append("/").append(name);
+    if (search.is_program(path))
+      return Interpreter{.path = std::move(path), .origin = "next to regroup itself"};
+  }
+  for (const char* name : {"python3", "python"})
+    if (auto path = in_path(name, search))
+      return Interpreter{.path = *std::move(path), .origin = "PATH"};
+
+  std::string message = "cannot find a Python for the workers: ";
+  message.append(
+      "no environment is active (VIRTUAL_ENV, CONDA_PREFIX), and no python3 or python is");
+  if (!search.own_directory.empty())
+    message.append(" in ").append(search.own_directory).append(" or");
+  message.append(" in PATH. Activate an environment, pass --python=FILE, or pass --no-python if");
+  message.append(" the script is a program itself");
+  return fail(ErrorKind::InvalidArgument, std::move(message));
+}
+
+namespace {
+
+// The script has to find itself as argv[0]; -c leaves it at argv[1]. An exception is left in the
+// error file, in the form of PyTorch's `record`, which torchrun puts around the script. No dollar
+// signs: what starts workers replaces ${rank} and the like in here too.
+constexpr const char* kRunPath = R"(import sys
+def leave(error):
+    import json, os, time, traceback
+    path = os.environ.get('TORCHELASTIC_ERROR_FILE')
+    if not path: return
+    extra = {'py_callstack': traceback.format_exc(), 'timestamp': str(int(time.time()))}
+    try:
+        with open(path, 'w') as file:
+            json.dump({'message': {'message': f'{type(error).__name__}: {error}', 'extraInfo': extra}}, file)
+    except OSError as trouble:
+        print(f'cannot write the error file: {trouble}', file=sys.stderr)
+def run():
+    import faulthandler, runpy
+    if sys.stderr: faulthandler.enable()
+    sys.argv = sys.argv[1:]
+    try:
+        runpy.run_path(sys.argv[0], run_name='__main__')
+    except Exception as error:
+        leave(error)
+        raise
+run())";
+
+}  // namespace
+
+std::vector<std::string> worker_command(ScriptMode mode, const std::string& interpreter,
+                                        const std::string& script,
+                                        const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv;
+  if (mode != ScriptMode::Program) {
+    argv.push_back(interpreter);
+    argv.emplace_back("-u");  // Or the last words of a killed worker die in its buffer.
+  }
+  switch (mode) {
+    case ScriptMode::Script:
+    case ScriptMode::Program:
+      break;
+    case ScriptMode::Module:
+      argv.emplace_back("-m");
+      break;
+    case ScriptMode::RunPath:
+      argv.emplace_back("-c");
+      argv.emplace_back(kRunPath);
+      break;
+  }
+  argv.push_back(script);
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return argv;
+}
+
+}  // namespace regroup::runtime

@@ -1,0 +1,101 @@
+#include "runtime/workers/worker_service.h"
+
+#include <signal.h>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "io/loop/clock.h"
+#include "io/loop/loop.h"
+#include "io/process/process.h"
+#include "io/process/signals.h"
+#include "runtime/common/limits.h"
+#include "runtime/workers/worker_group.h"
+#include "runtime/workers/worker_host.h"
+
+namespace regroup::runtime {
+
+namespace {
+
+std::string started_text(std::size_t count, Duration took) {
+  char millis[32];
+  std::snprintf(millis, sizeof millis, "%.1f", static_cast<double>(took.count()) / 1e6);
+  return std::to_string(count) + (count == 1 ? " worker" : " workers") + " started in " + millis +
+         " ms";
+}
+
+}  // namespace
+
+Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
+  const Instant begun = io::now();
+  options.spec.claim_orphans = true;
+  options.spec.give_up_start = [&signals = options.signals.handle] {
+    return io::is_pending(signals);
+  };
+  io::raise_open_files();
+  io::make_room_for_descriptors(kDescriptors +
+                                kDescriptorsOfAWorker * options.spec.commands.size());
+  if (auto claimed = io::become_subreaper(); !claimed) return tl::unexpected(claimed.error());
+  auto loop = io::Loop::open();
+  if (!loop) return tl::unexpected(loop.error());
+
+  // Before any thread: signals are blocked in those that come later, and the guard is small.
+  std::unique_ptr<WorkerHost> host;
+  std::unique_ptr<WorkerGroup> group;
+  std::optional<WorkersResult> result;
+  int ended_by = 0;
+  const auto tell = [&](const std::string& line) { host->pump().print("regroup: " + line); };
+  const auto handled = [&](const io::SignalEvent& event) {
+    if (group->over()) return;  // Nothing is left to be stopped.
+    // A terminal that is closed tells it twice: its shell does, and the kernel.
+    if (event.number == SIGHUP && ended_by == SIGHUP) return;
+    if (ended_by == 0) {
+      ended_by = event.number;
+      tell(describe_signal(event) + ": stopping the workers; once more kills them at once");
+      group->stop(event.number, options.spec.grace);
+    } else {
+      tell(describe_signal(event) + ": killing the workers");
+      group->kill();
+    }
+  };
+  const auto forwarded = [&](const io::SignalEvent& event) { group->forward(event.number); };
+  if (auto heard = hear_signals(**loop, options.signals, handled, forwarded); !heard)
+    return tl::unexpected(heard.error());
+  if (auto heard = (*loop)->on_signal(SIGCHLD, [&](const io::SignalEvent&) { group->on_child(); });
+      !heard)
+    return tl::unexpected(heard.error());
+  auto opened = WorkerHost::open(options.spec);
+  if (!opened) return tl::unexpected(opened.error());
+  host = std::move(*opened);
+  auto routes = options.logs->routes(options.spec.attempt);
+  if (!routes) {
+    options.logs->never_started();
+    return tl::unexpected(routes.error());
+  }
+
+  group =
+      std::make_unique<WorkerGroup>(**loop, *host, options.spec, *routes,
+                                    GroupEvents{.waiting = tell, .over = [&](WorkersResult over) {
+                                                  result = std::move(over);
+                                                  (*loop)->stop();
+                                                }});
+  if (auto started = group->start(); !started) {
+    options.logs->never_started();
+    return tl::unexpected(started.error());
+  }
+  if (options.verbose) tell(started_text(group->pids().size(), io::now() - begun));
+  (*loop)->run();
+  options.logs->over(result->succeeded);
+  // Through the pump, which does not wait for a console that does not read.
+  if (options.report)
+    if (std::string text = options.report(*result); !text.empty()) {
+      if (text.back() == '\n') text.pop_back();
+      host->pump().print(text);
+    }
+  host->pump().flush_console(kConsolePatience);
+  return WorkerServiceResult{.workers = std::move(*result), .signal = ended_by};
+}
+
+}  // namespace regroup::runtime

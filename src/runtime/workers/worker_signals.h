@@ -1,0 +1,37 @@
+// Which signals end the run, and which are handed on to the workers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/loop/loop.h"
+
+namespace regroup::runtime {
+
+struct SignalChoice {
+  std::vector<int> handle;   // End the run. In both lists: it ends the run.
+  std::vector<int> forward;  // To every worker; the run goes on.
+};
+
+inline constexpr std::string_view kSignalsToHandle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+inline constexpr std::string_view kSignalsToForward = "SIGUSR1,SIGUSR2,SIGWINCH,SIGCONT";
+
+// Names (with or without SIG) or numbers, by commas.
+struct SignalNames {
+  std::vector<int> numbers;
+  std::vector<std::string> unknown;  // Nothing of this name, or one that nobody can catch.
+};
+SignalNames parse_signals(std::string_view list);
+
+// "SIGTERM from pid 4711 (bash)", "SIGINT (Ctrl-C)", "SIGHUP (terminal closed)".
+std::string describe_signal(const io::SignalEvent& event);
+
+// What was ignored when we were started stays ignored: nohup, and `&` in scripts. Call it before
+// any thread is started.
+Result<void> hear_signals(io::Loop& loop, const SignalChoice& choice,
+                          const std::function<void(const io::SignalEvent&)>& handled,
+                          const std::function<void(const io::SignalEvent&)>& forwarded);
+
+}  // namespace regroup::runtime

@@ -1,0 +1,138 @@
+#include "sim/world/options.h"
+
+#include <charconv>
+
+#include "base/text.h"
+
+namespace regroup::sim {
+namespace {
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::string_view to_string(FaultLevel level) {
+  switch (level) {
+    case FaultLevel::None:
+      return "none";
+    case FaultLevel::Light:
+      return "light";
+    case FaultLevel::Heavy:
+      return "heavy";
+  }
+  return "";
+}
+
+std::string_view to_string(Broken broken) {
+  switch (broken) {
+    case Broken::Nothing:
+      return "nothing";
+    case Broken::WallClocks:
+      return "wall-clocks";
+    case Broken::NoWholeCheck:
+      return "no-whole-check";
+    case Broken::NoTokens:
+      return "no-tokens";
+    case Broken::NeverSweeps:
+      return "never-sweeps";
+    case Broken::HastySweeps:
+      return "hasty-sweeps";
+    case Broken::SmallMinimum:
+      return "small-minimum";
+    case Broken::LateFirstBeat:
+      return "late-first-beat";
+    case Broken::ForgetsAStop:
+      return "forgets-a-stop";
+    case Broken::HastySilence:
+      return "hasty-silence";
+    case Broken::KeepsWorkers:
+      return "keeps-workers";
+    case Broken::TwoVerdicts:
+      return "two-verdicts";
+    case Broken::EndlessRestarts:
+      return "endless-restarts";
+    case Broken::IgnoresSwaps:
+      return "ignores-swaps";
+    case Broken::OldStamps:
+      return "old-stamps";
+    case Broken::MixesGroups:
+      return "mixes-groups";
+  }
+  return "";
+}
+
+std::string replay_line(const Options& options) {
+  std::string line = "regroup_sim --seed=" + std::to_string(options.seed);
+  if (options.coordinator) line += " --coordinator";
+  if (options.nodes) line += " --nodes=" + std::to_string(*options.nodes);
+  if (options.steps) line += " --steps=" + std::to_string(*options.steps);
+  if (options.faults) line += " --faults=" + std::string(to_string(*options.faults));
+  if (options.torchrun_nodes)
+    line += " --torchrun-nodes=" + std::to_string(*options.torchrun_nodes);
+  if (options.segment) line += " --segment=" + std::to_string(*options.segment);
+  if (options.broken != Broken::Nothing)
+    line += " --broken=" + std::string(to_string(options.broken));
+  return line + " --trace";
+}
+
+Result<void> validate(const Options& options) {
+  const auto wrong = [](std::string message) {
+    return fail(ErrorKind::InvalidArgument, std::move(message));
+  };
+  if (options.nodes && (*options.nodes < 1 || *options.nodes > kMostNodes))
+    return wrong("--nodes=" + std::to_string(*options.nodes) + " is not between 1 and " +
+                 std::to_string(kMostNodes));
+  if (options.steps && *options.steps < 1)
+    return wrong("--steps=" + std::to_string(*options.steps) + " is not above zero");
+  if (options.torchrun_nodes && *options.torchrun_nodes < 0)
+    return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) + " is below zero");
+  if (options.torchrun_nodes && *options.torchrun_nodes > options.nodes.value_or(kMostNodes))
+    return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) +
+                 " is more than all nodes, " + std::to_string(options.nodes.value_or(kMostNodes)));
+  if (options.torchrun_nodes && options.coordinator &&
+      *options.torchrun_nodes >= options.nodes.value_or(kMostNodes))
+    return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) +
+                 " leaves no node that has a session with the coordinator");
+  if (options.segment && !options.coordinator)
+    return wrong("--segment needs --coordinator: without one there are no groups");
+  if (options.segment && (*options.segment < 0 || *options.segment > kMostNodes))
+    return wrong("--segment=" + std::to_string(*options.segment) + " is not between 0 and " +
+                 std::to_string(kMostNodes));
+  if (options.segment.value_or(0) > 0 && options.torchrun_nodes.value_or(0) > 0)
+    return wrong("--segment does not go with --torchrun-nodes, which are in no group");
+  return {};
+}
+
+Result<SeedRange> parse_seeds(std::string_view text) {
+  const auto dots = text.find("..");
+  const auto first = parse_number(text.substr(0, dots));
+  const auto last = dots == std::string_view::npos ? first : parse_number(text.substr(dots + 2));
+  if (!first || !last || *last < *first)
+    return fail(ErrorKind::InvalidArgument,
+                "--seeds=" + printable(text) + " is no range. Write it as 1..2000");
+  return SeedRange{.first = *first, .last = *last};
+}
+
+Result<FaultLevel> parse_faults(std::string_view text) {
+  for (const FaultLevel level : {FaultLevel::None, FaultLevel::Light, FaultLevel::Heavy})
+    if (text == to_string(level)) return level;
+  return fail(ErrorKind::InvalidArgument,
+              "--faults=" + printable(text) + " is not one of none, light, heavy");
+}
+
+Result<Broken> parse_broken(std::string_view text) {
+  for (const Broken broken :
+       {Broken::Nothing, Broken::WallClocks, Broken::NoWholeCheck, Broken::NoTokens,
+        Broken::NeverSweeps, Broken::HastySweeps, Broken::SmallMinimum, Broken::LateFirstBeat,
+        Broken::ForgetsAStop, Broken::HastySilence, Broken::KeepsWorkers, Broken::TwoVerdicts,
+        Broken::EndlessRestarts, Broken::IgnoresSwaps, Broken::OldStamps, Broken::MixesGroups})
+    if (text == to_string(broken)) return broken;
+  return fail(ErrorKind::InvalidArgument, "--broken=" + printable(text) + " is no such world");
+}
+
+}  // namespace regroup::sim

@@ -1,0 +1,26 @@
+#include "sim/world/store.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "sim/world/codec.h"
+
+namespace regroup::sim {
+
+Answer Store::apply(const Request& request, bool ignore_token, std::optional<Change>& change) {
+  CHECK(request.ask != Ask::Announce);
+  if (request.ask == Ask::Get) return {.value = value_};
+
+  // PyTorch's rule: a missing key equals only the empty value; otherwise it answers what the caller
+  // expected, which is not what he wanted, and he knows that he lost.
+  const bool fits = value_ ? value_->bytes == request.expected : request.expected.empty();
+  if (fits || (ignore_token && value_)) {
+    auto value = std::make_shared<Value>(Value{.bytes = request.desired, .state = {}});
+    if (request.desired != kNoState) value->state = decoded(request.desired);
+    change = Change{.before = value_, .after = value};
+    value_ = std::move(value);
+  }
+  return {.value = value_, .won = value_ && value_->bytes == request.desired};
+}
+
+}  // namespace regroup::sim

@@ -1,0 +1,207 @@
+#include "wire/session/run_status.h"
+
+#include <boost/json.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "base/json_text.h"
+#include "wire/bytes/json_text.h"
+
+namespace regroup::wire {
+namespace {
+
+namespace json = boost::json;
+using core::coordinator::NodeStatus;
+using core::coordinator::RunStatus;
+using core::coordinator::word_of;
+using Place = NodeStatus::Place;
+
+constexpr Place kPlaces[] = {Place::Idle,   Place::Member,  Place::Done,
+                             Place::Joined, Place::Waiting, Place::Spare};
+
+// ---- Writing ----
+
+std::string in_seconds(Duration duration) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3f", std::chrono::duration<double>(duration).count());
+  return text;
+}
+
+std::string json_of(const NodeStatus& node) {
+  JsonObject object;
+  object.add("name", node.name).add("address", node.address).add("place", word_of(node.place));
+  if (node.rank)
+    object.add("rank", *node.rank);
+  else
+    object.null("rank");
+  return object.add("workers", node.workers)
+      .add("connected", node.connected)
+      .add("has_session", node.has_session)
+      .raw("silent_for", in_seconds(node.silent_for))
+      .add("group", node.group)
+      .text();
+}
+
+std::string json_of(const RunStatus& run);
+
+template <class Things>
+std::string list_of(const Things& things) {
+  std::string list = "[";
+  for (const auto& thing : things) {
+    if (list.size() > 1) list += ", ";
+    list += json_of(thing);
+  }
+  return list + "]";
+}
+
+std::string json_of(const RunStatus& run) {
+  return JsonObject()
+      .add("run_id", run.run_id)
+      .add("round", run.round)
+      .add("sealed", run.sealed)
+      .add("closed", run.closed)
+      .add("succeeded", run.succeeded)
+      .add("min_nodes", run.rules.min_nodes)
+      .add("max_nodes", run.rules.max_nodes)
+      .add("segment", run.rules.segment)
+      .add("restarts", run.restarts)
+      .add("max_restarts", run.rules.max_restarts)
+      .raw("heartbeat_limit", in_seconds(run.rules.heartbeat_limit))
+      .add("awaited", run.awaited)
+      .add("last_verdict", run.last_verdict)
+      .raw("nodes", list_of(run.nodes))
+      .text();
+}
+
+std::string json_of(const SessionCounters& counters) {
+  return JsonObject()
+      .add("sessions_ever", counters.sessions_ever)
+      .add("messages_in", counters.messages_in)
+      .add("messages_out", counters.messages_out)
+      .add("bytes_in", counters.bytes_in)
+      .add("bytes_out", counters.bytes_out)
+      .add("refused", counters.refused)
+      .text();
+}
+
+// ---- Reading: a field of another type than ours is as good as none ----
+
+const json::value* field(const json::object& object, const char* name) {
+  return object.if_contains(name);
+}
+
+void read(const json::object& object, const char* name, std::string& into) {
+  const json::value* value = field(object, name);
+  if (value == nullptr || !value->is_string()) return;
+  into.assign(value->get_string().data(), value->get_string().size());
+}
+
+void read(const json::object& object, const char* name, bool& into) {
+  const json::value* value = field(object, name);
+  if (value != nullptr && value->is_bool()) into = value->get_bool();
+}
+
+void read(const json::object& object, const char* name, std::int64_t& into) {
+  const json::value* value = field(object, name);
+  if (value != nullptr && value->is_int64()) into = value->get_int64();
+}
+
+void read(const json::object& object, const char* name, std::uint64_t& into) {
+  const json::value* value = field(object, name);
+  if (value == nullptr) return;
+  if (value->is_uint64()) into = value->get_uint64();
+  if (value->is_int64() && value->get_int64() >= 0)
+    into = static_cast<std::uint64_t>(value->get_int64());
+}
+
+void read(const json::object& object, const char* name, Duration& into) {
+  constexpr double kMost = 1e9;  // Seconds; beyond that it is a mistake, and would not fit.
+  const json::value* value = field(object, name);
+  if (value == nullptr || !value->is_number()) return;
+  const auto seconds = value->to_number<double>();
+  if (std::isfinite(seconds) && std::abs(seconds) <= kMost)
+    into = std::chrono::round<Duration>(std::chrono::duration<double>(seconds));
+}
+
+NodeStatus node_of(const json::object& object) {
+  NodeStatus node;
+  read(object, "name", node.name);
+  read(object, "address", node.address);
+  std::string place;
+  read(object, "place", place);
+  for (const Place one : kPlaces)
+    if (word_of(one) == place) node.place = one;
+  const json::value* rank = field(object, "rank");
+  if (rank != nullptr && rank->is_int64()) node.rank = rank->get_int64();
+  read(object, "workers", node.workers);
+  read(object, "connected", node.connected);
+  read(object, "has_session", node.has_session);
+  read(object, "silent_for", node.silent_for);
+  read(object, "group", node.group);
+  return node;
+}
+
+template <class Take>
+void for_each(const json::object& object, const char* name, const Take& take) {
+  const json::value* list = field(object, name);
+  if (list == nullptr || !list->is_array()) return;
+  for (const json::value& one : list->get_array())
+    if (one.is_object()) take(one.get_object());
+}
+
+RunStatus run_of(const json::object& object) {
+  RunStatus run;
+  read(object, "run_id", run.run_id);
+  read(object, "round", run.round);
+  read(object, "sealed", run.sealed);
+  read(object, "closed", run.closed);
+  read(object, "succeeded", run.succeeded);
+  read(object, "min_nodes", run.rules.min_nodes);
+  read(object, "max_nodes", run.rules.max_nodes);
+  read(object, "segment", run.rules.segment);
+  read(object, "restarts", run.restarts);
+  read(object, "max_restarts", run.rules.max_restarts);
+  read(object, "heartbeat_limit", run.rules.heartbeat_limit);
+  read(object, "awaited", run.awaited);
+  read(object, "last_verdict", run.last_verdict);
+  for_each(object, "nodes", [&](const json::object& node) { run.nodes.push_back(node_of(node)); });
+  return run;
+}
+
+}  // namespace
+
+std::string encode_status(const PortStatus& status) {
+  return JsonObject()
+      .add("version", 1)
+      .add("sessions", status.counters.sessions)
+      .raw("counters", json_of(status.counters))
+      .raw("runs", list_of(status.runs))
+      .text();
+}
+
+Result<PortStatus> decode_status(std::string_view text) {
+  boost::system::error_code wrong;
+  const json::value value = json::parse(without_half_pairs(text), wrong);
+  if (wrong) return fail(ErrorKind::Corrupt, "the status is no JSON: " + wrong.message());
+  const json::object* object = value.if_object();
+  if (object == nullptr || field(*object, "runs") == nullptr || !field(*object, "runs")->is_array())
+    return fail(ErrorKind::Corrupt, "the status has no list of runs");
+  PortStatus status;
+  read(*object, "sessions", status.counters.sessions);
+  if (const json::value* counters = field(*object, "counters");
+      counters != nullptr && counters->is_object()) {
+    const json::object& each = counters->get_object();
+    read(each, "sessions_ever", status.counters.sessions_ever);
+    read(each, "messages_in", status.counters.messages_in);
+    read(each, "messages_out", status.counters.messages_out);
+    read(each, "bytes_in", status.counters.bytes_in);
+    read(each, "bytes_out", status.counters.bytes_out);
+    read(each, "refused", status.counters.refused);
+  }
+  for_each(*object, "runs", [&](const json::object& run) { status.runs.push_back(run_of(run)); });
+  return status;
+}
+
+}  // namespace regroup::wire
