@@ -10,6 +10,7 @@
 
 #include "core/coordinator/coordinator.h"
 #include "runtime/coordinator/session_service.h"
+#include "runtime/session/frame_reader.h"
 #include "runtime/session/session_gate.h"
 
 namespace regroup::runtime {
@@ -49,12 +50,12 @@ struct Peer final : SessionPeer {
   const std::shared_ptr<io::Connection> connection;
   const std::function<void()> drop;
   Stage stage = Stage::New;
-  SessionGate gate;             // Before it, nothing is heard.
-  Run* run = nullptr;           // Of one that is in a run, or doomed in it.
-  bool touched = false;         // Has something to flush.
-  std::size_t seen = 0;         // Bytes of its input that have been counted.
-  std::size_t frame_needs = 0;  // It is useless to parse fewer bytes.
-  Instant second_began{};       // For the limit on messages.
+  SessionGate gate;  // Before it, nothing is heard.
+  FrameReader<core::coordinator::FromAgent> reader;
+  Run* run = nullptr;      // Of one that is in a run, or doomed in it.
+  bool touched = false;    // Has something to flush.
+  std::size_t seen = 0;    // Bytes of its input that have been counted.
+  Instant second_began{};  // For the limit on messages.
   int said_in_second = 0;
 };
 

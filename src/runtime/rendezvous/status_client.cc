@@ -6,6 +6,7 @@
 #include "base/byte_buffer.h"
 #include "io/loop/clock.h"
 #include "io/net/address.h"
+#include "runtime/session/frame_reader.h"
 #include "runtime/store/store_channel.h"
 #include "wire/session/session.h"
 
@@ -75,33 +76,21 @@ Result<std::string> StatusClient::look(const std::string& run_id, Instant deadli
   if (session.seals) session.seals->of_agent.seal(out, before);
   if (auto sent = session.socket.send(out.view(), deadline); !sent) return lost(sent.error());
   ByteBuffer in;
-  std::size_t at_least = 0;
+  FrameReader<FromCoordinator> reader;
   for (;;) {
-    // A report of many nodes is long: it is looked at again when all of it is there.
-    while (in.size() < at_least) {
+    const bool awaits_proof = session.proofs.has_value();
+    FrameSealer* sealer = session.seals && !awaits_proof ? &session.seals->of_coordinator : nullptr;
+    auto frame = reader.next(in, {.sealer = sealer, .from_stranger = awaits_proof});
+    if (const auto* wrong = std::get_if<wire::Malformed>(&frame))
+      return lost({ErrorKind::Protocol, wrong->reason});
+    if (std::holds_alternative<wire::NeedMore>(frame)) {
       constexpr std::size_t kRoom = 64 * 1024;
       auto got = session.socket.receive(in.prepare(kRoom), deadline);
       if (!got) return lost(got.error());
       in.commit(*got);
     }
-    auto parsed = wire::parse_frame_from_coordinator(in.view());
-    if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
-      at_least = more->at_least;
-      continue;
-    }
-    if (const auto* wrong = std::get_if<wire::Malformed>(&parsed))
-      return lost({ErrorKind::Protocol, wrong->reason});
-    auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed);
-    const std::size_t size = whole ? whole->size : std::get<wire::SkippedFrame>(parsed).size;
-    FrameSealer* sealer =
-        session.seals && !session.proofs ? &session.seals->of_coordinator : nullptr;
-    at_least = with_seal(sealer, size);
-    if (in.size() < at_least) continue;
-    if (!seal_fits(sealer, in.view(), size))
-      return lost({ErrorKind::Protocol, "a frame without the seal of the coordinator"});
-    in.consume(at_least);
-    at_least = 0;
-    if (!whole) continue;
+    auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&frame);
+    if (whole == nullptr) continue;
     if (const auto* refused = std::get_if<Refused>(&whole->message))
       return lost({ErrorKind::Refused, refused->why});
     if (session.proofs) {

@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "runtime/session/frame_reader.h"
 #include "wire/session/session.h"
 
 namespace regroup::runtime {
@@ -23,20 +24,17 @@ namespace {
 
 Result<FromCoordinator> receive_first(io::ClientSocket& socket, Instant deadline) {
   ByteBuffer in;
+  FrameReader<FromCoordinator> reader;
   for (;;) {
-    auto parsed = wire::parse_frame_from_coordinator(in.view());
-    if (auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed)) {
+    auto frame = reader.next(in, {.from_stranger = true});
+    if (auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&frame)) {
       // It has nothing more to say before it hears our proof.
-      if (in.size() > whole->size && !std::holds_alternative<Refused>(whole->message))
+      if (!in.empty() && !std::holds_alternative<Refused>(whole->message))
         return fail(ErrorKind::Refused, kNotProven);
       return std::move(whole->message);
     }
-    if (std::holds_alternative<wire::Malformed>(parsed))
-      return fail(ErrorKind::Refused, kNotProven);
-    if (const auto* skipped = std::get_if<wire::SkippedFrame>(&parsed)) {
-      in.consume(skipped->size);
-      continue;
-    }
+    if (std::holds_alternative<wire::Malformed>(frame)) return fail(ErrorKind::Refused, kNotProven);
+    if (std::holds_alternative<wire::SkippedFrame>(frame)) continue;
     constexpr std::size_t kRoom = 1024;
     auto got = socket.receive(in.prepare(kRoom), deadline);
     if (!got && got.error().kind == ErrorKind::Timeout)
@@ -45,7 +43,6 @@ Result<FromCoordinator> receive_first(io::ClientSocket& socket, Instant deadline
                   "(--rdzv-secret-file); one of an older regroup knows no secrets");
     if (!got) return tl::unexpected(got.error());
     in.commit(*got);
-    if (in.size() > wire::kLargestFrame) return fail(ErrorKind::Refused, kNotProven);
   }
 }
 

@@ -1,0 +1,72 @@
+#include "runtime/session/frame_reader.h"
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+#include "core/coordinator/messages.h"
+
+namespace regroup::runtime {
+namespace {
+
+using core::coordinator::FromAgent;
+using core::coordinator::FromCoordinator;
+
+template <class Message>
+constexpr bool kIsFromAgent = std::is_same_v<Message, FromAgent>;
+
+template <class Message>
+wire::ParsedFrame<Message> parse(std::string_view bytes) {
+  if constexpr (kIsFromAgent<Message>)
+    return wire::parse_frame_from_agent(bytes);
+  else
+    return wire::parse_frame_from_coordinator(bytes);
+}
+
+// Of the frame without its seal, as far as it is known.
+template <class Message>
+std::size_t known_size(const wire::ParsedFrame<Message>& parsed) {
+  if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) return more->at_least;
+  if (const auto* skipped = std::get_if<wire::SkippedFrame>(&parsed)) return skipped->size;
+  return std::get<wire::WholeFrame<Message>>(parsed).size;
+}
+
+template <class Message>
+wire::Malformed wrong_seal() {
+  return {kIsFromAgent<Message> ? "a frame does not have the seal of who has proven itself"
+                                : "a frame without the seal of the coordinator"};
+}
+
+}  // namespace
+
+template <class Message>
+wire::ParsedFrame<Message> FrameReader<Message>::next(ByteBuffer& in,
+                                                      const ExpectedFrame& expected) {
+  if (in.size() < needs_) return wire::NeedMore{needs_};
+  needs_ = 0;
+  auto parsed = parse<Message>(in.view());
+  if (std::holds_alternative<wire::Malformed>(parsed)) return parsed;
+  const std::size_t size = known_size(parsed);
+  if (expected.from_stranger && size > wire::kLargestFrame)
+    return wire::Malformed{"a frame of " + std::to_string(size) +
+                           " bytes, before it has proven itself; the limit is " +
+                           std::to_string(wire::kLargestFrame)};
+  if (std::holds_alternative<wire::NeedMore>(parsed)) {
+    needs_ = size;
+    return parsed;
+  }
+  const std::size_t sealed_size = with_seal(expected.sealer, size);
+  if (in.size() < sealed_size) {
+    needs_ = sealed_size;
+    return wire::NeedMore{needs_};
+  }
+  if (!seal_fits(expected.sealer, in.view(), size)) return wrong_seal<Message>();
+  in.consume(sealed_size);
+  return parsed;
+}
+
+template class FrameReader<FromAgent>;
+template class FrameReader<FromCoordinator>;
+
+}  // namespace regroup::runtime
