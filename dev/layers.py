@@ -4,7 +4,7 @@
     dev/layers.py [ROOT]
 
 The rooms and their arrows are in src/rooms.txt, which CMake reads, too. An arrow that is only written down wears away.
-Also named: a room's type that is used without its header, folders that are
+Also named: files that include each other in a circle, a room's type that is used without its header, folders that are
 too full or say nothing of themselves.
 """
 
@@ -184,6 +184,35 @@ class Names:
         return None
 
 
+def circles(files):
+    """Groups of files of one room that include each other; a header and its .cc count as one."""
+    def stem(path):
+        return path.rpartition(".")[0]
+
+    arrows = collections.defaultdict(set)
+    for path, text in files.items():
+        if is_test_file(path):
+            continue
+        for _, name in (match.groups() for match in map(INCLUDE.match, text.split("\n")) if match):
+            if name in files and stem(name) != stem(path):
+                arrows[stem(path)].add(stem(name))
+    reach = {}
+
+    def reached(start):
+        if start not in reach:
+            seen, todo = set(), [start]
+            while todo:
+                for other in arrows.get(todo.pop(), ()):
+                    if other not in seen:
+                        seen.add(other)
+                        todo.append(other)
+            reach[start] = seen
+        return reach[start]
+
+    found = {tuple(sorted(b for b in reached(a) if a in reached(b))) for a in list(arrows) if a in reached(a)}
+    return sorted(found)
+
+
 def check_tree(root):
     src, include = root / "src", root / "include"
     rooms = Rooms((src / "rooms.txt").read_text())
@@ -204,6 +233,9 @@ def check_tree(root):
         for number, line in enumerate(code[path].split("\n"), start=1):
             if wrong := names.judge(room, line, is_test_file(path)):
                 yield f"src/{path}:{number}: {wrong}"
+
+    for circle in circles(raw):
+        yield f"src/{circle[0]}: includes itself by way of {', '.join(circle[1:]) or 'itself'}"
 
     for file in sorted(p for p in include.rglob("*") if p.is_file()):
         yield from check_file(file.relative_to(root).as_posix(), file.read_text(),

@@ -150,6 +150,13 @@ class Layers(unittest.TestCase):
         self.assertEqual(status, 1, output)
         return output
 
+    def test_files_that_include_each_other_are_named(self):
+        write(self.root, "src/io/a.h", '#include "io/b.h"\n')
+        write(self.root, "src/io/b.h", "")
+        write(self.root, "src/io/b.cc", '#include "io/c.h"\n')
+        write(self.root, "src/io/c.h", '#include "io/a.h"\n')
+        self.assertIn("src/io/a: includes itself by way of io/b, io/c", self.complaint())
+
     def test_rooms_that_use_each_other_are_named(self):
         rooms = self.root / "src/rooms.txt"
         rooms.write_text(rooms.read_text().replace("wire/bytes: base", "wire/bytes: wire base"))

@@ -8,14 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace regroup::io {
+#include "io/machine/gpu.h"
 
-struct Gpu {
-  std::string uuid = {};                    // "GPU-5d5b..." or "MIG-..."; empty: not known.
-  std::string pci_address = {};             // "0000:19:00.0", as in /sys; empty: not known.
-  std::vector<std::string> mig_uuids = {};  // The MIG devices it is divided into.
-  friend bool operator==(const Gpu&, const Gpu&) = default;
-};
+namespace regroup::io {
 
 struct Devices {
   std::vector<int> cpus = {};    // In the affinity mask, ascending.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "io/machine/devices.h"
+#include "io/machine/gpu.h"
 
 namespace regroup::io {
 

@@ -10,6 +10,7 @@
 
 #include "io/loop/clock.h"
 #include "io/net/client_socket.h"
+#include "io/net/listener.h"
 
 namespace regroup::io {
 namespace {

@@ -1,3 +1,5 @@
+#include "io/net/listener.h"
+
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -11,7 +13,6 @@
 #include "io/loop/clock.h"
 #include "io/loop/limits.h"
 #include "io/loop/ready_set.h"
-#include "io/net/connection.h"
 #include "io/net/tcp_connection.h"
 
 namespace regroup::io {

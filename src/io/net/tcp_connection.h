@@ -3,6 +3,8 @@
 
 #include <memory>
 
+#include "io/loop/loop.h"
+#include "io/net/address.h"
 #include "io/net/connection.h"
 
 namespace regroup::io {

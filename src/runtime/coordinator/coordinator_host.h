@@ -6,25 +6,16 @@
 // only after everything that lies in the sockets has been read.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "core/coordinator/coordinator.h"
 #include "io/loop/loop.h"
+#include "runtime/coordinator/coordinator_counters.h"
 #include "runtime/coordinator/session_service.h"
 #include "runtime/session/session_secret.h"
-#include "wire/session/run_status.h"
 
 namespace regroup::runtime {
-
-using CoordinatorCounters = wire::SessionCounters;
-
-// Who would miss the coordinators if they went away.
-struct Presence {
-  std::size_t runs = 0;   // That are not over.
-  std::size_t nodes = 0;  // With a session in any run.
-};
 
 class CoordinatorHost : public SessionService {
  public:

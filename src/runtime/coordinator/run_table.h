@@ -11,7 +11,8 @@
 
 #include "core/coordinator/coordinator.h"
 #include "core/store/by_key.h"
-#include "runtime/coordinator/coordinator_host.h"
+#include "runtime/coordinator/coordinator_counters.h"
+#include "runtime/coordinator/session_service.h"
 #include "runtime/coordinator/shown_state.h"
 
 namespace regroup::runtime {

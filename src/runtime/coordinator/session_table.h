@@ -14,7 +14,7 @@
 
 #include "core/coordinator/coordinator.h"
 #include "runtime/common/complaints.h"
-#include "runtime/coordinator/coordinator_host.h"
+#include "runtime/coordinator/coordinator_counters.h"
 #include "runtime/coordinator/session_peer.h"
 
 namespace regroup::runtime {

@@ -10,10 +10,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "io/cgroup/cgroup.h"
 #include "io/process/process.h"
+#include "runtime/evidence/evidence_verdict.h"
 
 namespace regroup::runtime {
 
@@ -28,20 +28,6 @@ struct Before {
   std::shared_ptr<KernelLog> kernel_log;  // Empty: it is not readable here.
 };
 Before look_before_start();
-
-enum class OutOfMemory {
-  NoSign,  // Nothing says so.
-  Likely,  // Killed by SIGKILL, not by us, and the kernel killed somebody for memory meanwhile.
-  Proven,  // The kernel counted a kill in this worker's own group, or its log names the pid.
-};
-
-struct Evidence {
-  OutOfMemory out_of_memory = OutOfMemory::NoSign;
-  std::optional<io::MemoryAccount> memory;  // Of the worker's group, else of ours.
-  std::int64_t peak_rss_bytes = 0;
-  std::string core_file;           // Where a core was written, or who was handed it; may be empty.
-  std::vector<std::string> lines;  // For people, most telling first, without a final dot.
-};
 
 struct Ended {
   pid_t pid = 0;

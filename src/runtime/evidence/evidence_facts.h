@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "runtime/evidence/evidence.h"
+#include "io/cgroup/cgroup_account.h"
+#include "io/process/process.h"
 #include "runtime/evidence/evidence_core.h"
+#include "runtime/evidence/evidence_verdict.h"
 
 namespace regroup::runtime {
 

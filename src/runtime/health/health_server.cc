@@ -11,6 +11,7 @@
 
 #include "io/loop/clock.h"
 #include "io/net/connection.h"
+#include "io/net/listener.h"
 #include "runtime/common/limits.h"
 #include "runtime/health/health_probe.h"
 #include "wire/text/http.h"

@@ -24,34 +24,9 @@
 #include "base/instant.h"
 #include "core/output/live_line.h"
 #include "regroup/logs.h"
+#include "runtime/output/log_pump_options.h"
 
 namespace regroup::runtime {
-
-struct LogPumpOptions {
-  // Our own standard output and errors, or what stands for them in tests.
-  int console_out = 1;
-  int console_err = 2;
-  // ${role_name} ${local_rank} ${rank} ${hostname} ${host} ${role} ${time}; empty: "[role0]:".
-  // ${time} is the time of the line.
-  std::string prefix_template = {};
-  std::vector<std::string> out_filters = {};  // Of --duplicate-stdout-filters.
-  std::vector<std::string> err_filters = {};
-  // A file that would grow beyond it is rotated, between lines; 0: never. It may be exceeded by the
-  // rest of a line that had begun.
-  std::uint64_t max_bytes = 0;
-  int keep = 3;  // Rotated files that are kept: stdout.log.1 (the newest) to .keep.
-  // How a line of our own among those of workers is written; empty: "regroup: " in front of it.
-  std::function<std::string(const std::string&)> warning_line = {};
-  // Problems, once each: a full disk, a console that is gone. Called from the pump's threads, and
-  // must not wait for the pump: while it runs, the workers' output stands still.
-  std::function<void(const std::string&)> warn = {};
-};
-
-// The descriptors that a worker is started with; -1: ours. Owned by the pump.
-struct WorkerStreams {
-  int out = -1;
-  int err = -1;
-};
 
 class LogPump {
  public:

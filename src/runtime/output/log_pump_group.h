@@ -7,7 +7,7 @@
 
 #include "regroup/logs.h"
 #include "regroup/result.h"
-#include "runtime/output/log_pump.h"
+#include "runtime/output/log_pump_options.h"
 #include "runtime/output/log_pump_stream.h"
 
 namespace regroup::runtime {

@@ -11,6 +11,7 @@
 #include "io/net/client_socket.h"
 #include "io/net/connection.h"
 #include "io/net/interfaces.h"
+#include "io/net/listener.h"
 #include "io/net/reserved_port.h"
 
 namespace regroup::runtime {

@@ -2,6 +2,8 @@
 
 #include <variant>
 
+#include "runtime/session/session_crypto.h"
+
 namespace regroup::runtime {
 
 using namespace core::coordinator;

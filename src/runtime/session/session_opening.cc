@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "runtime/session/frame_reader.h"
+#include "runtime/session/session_crypto.h"
 #include "wire/session/session.h"
 
 namespace regroup::runtime {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "runtime/session/session_secret.h"
+#include "runtime/session/session_crypto.h"
 
 namespace regroup::runtime {
 

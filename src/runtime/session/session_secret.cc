@@ -1,10 +1,10 @@
 #include "runtime/session/session_secret.h"
 
-#include <sodium.h>
+#include <string_view>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "io/file/regular_file.h"
+#include "runtime/session/session_crypto.h"
 
 namespace regroup::runtime {
 namespace {
@@ -15,14 +15,6 @@ constexpr std::string_view kAgentLabel = "regroup session 1: agent";
 constexpr std::string_view kCoordinatorLabel = "regroup session 1: coordinator";
 constexpr std::string_view kAgentFrames = "regroup session 1: frames of the agent";
 constexpr std::string_view kCoordinatorFrames = "regroup session 1: frames of the coordinator";
-
-static_assert(sizeof(Bytes32) == crypto_auth_hmacsha256_BYTES);
-
-// Once, before anything else of the library.
-void prepare_sodium() {
-  static const bool is_ready = sodium_init() >= 0;
-  CHECK(is_ready);
-}
 
 std::string_view view_of(const Bytes32& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -43,30 +35,6 @@ std::string_view trimmed(std::string_view text) {
 }
 
 }  // namespace
-
-Bytes32 new_nonce() {
-  prepare_sodium();
-  Bytes32 nonce;
-  randombytes_buf(nonce.data(), nonce.size());
-  return nonce;
-}
-
-bool are_same(const Bytes32& a, const Bytes32& b) {
-  return sodium_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-Bytes32 hmac_sha256(std::string_view key, std::string_view text) {
-  prepare_sodium();
-  const auto bytes = [](std::string_view of) {
-    return reinterpret_cast<const unsigned char*>(of.data());
-  };
-  crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, bytes(key), key.size());
-  crypto_auth_hmacsha256_update(&state, bytes(text), text.size());
-  Bytes32 made;
-  crypto_auth_hmacsha256_final(&state, made.data());
-  return made;
-}
 
 Result<Secret> Secret::read(const std::string& path) {
   // Whitespace around it is not counted, but is not without a limit either.

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "core/coordinator/messages.h"
@@ -15,14 +14,6 @@ namespace regroup::runtime {
 
 inline constexpr std::size_t kShortestSecret = 16;
 inline constexpr std::size_t kLongestSecret = 4096;
-
-// From the kernel; no two are alike.
-core::coordinator::Bytes32 new_nonce();
-
-// Takes as long whether they are alike or not, and wherever they differ.
-bool are_same(const core::coordinator::Bytes32& a, const core::coordinator::Bytes32& b);
-
-core::coordinator::Bytes32 hmac_sha256(std::string_view key, std::string_view text);
 
 class Secret {
  public:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/net/connection.h"
+#include "io/net/listener.h"
 #include "runtime/common/complaints.h"
 #include "runtime/common/limits.h"
 #include "runtime/coordinator/coordinator_host.h"

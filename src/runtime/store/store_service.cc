@@ -7,7 +7,7 @@
 #include "io/file/locked_file.h"
 #include "io/loop/clock.h"
 #include "io/loop/loop.h"
-#include "io/net/connection.h"
+#include "io/net/listener.h"
 #include "runtime/common/log.h"
 #include "runtime/coordinator/coordinator_host.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "regroup/result.h"
-#include "wire/pickle/pickle_reader.h"
+#include "wire/pickle/pickle_graph.h"
 
 namespace regroup::wire {
 

@@ -9,9 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "regroup/result.h"
 #include "wire/bytes/limits.h"
+#include "wire/pickle/pickle_graph.h"
 #include "wire/pickle/pickle_opcodes.h"
-#include "wire/pickle/pickle_reader.h"
 
 namespace regroup::wire {
 

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "wire/bytes/limits.h"
+#include "wire/pickle/pickle_errors.h"
 #include "wire/pickle/pickle_machine.h"
 #include "wire/pickle/pickle_time.h"
 #include "wire/pickle/rendezvous_names.h"

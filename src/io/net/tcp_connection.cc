@@ -1,4 +1,4 @@
-#include "io/net/connection.h"
+#include "io/net/tcp_connection.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,7 +13,6 @@
 #include "io/loop/limits.h"
 #include "io/loop/ready_set.h"
 #include "io/net/keep_alive.h"
-#include "io/net/tcp_connection.h"
 
 namespace regroup::io {
 namespace {

@@ -1,0 +1,18 @@
+// What the coordinators of one port say of themselves.
+#pragma once
+
+#include <cstddef>
+
+#include "wire/session/run_status.h"
+
+namespace regroup::runtime {
+
+using CoordinatorCounters = wire::SessionCounters;
+
+// Who would miss the coordinators if they went away.
+struct Presence {
+  std::size_t runs = 0;   // That are not over.
+  std::size_t nodes = 0;  // With a session in any run.
+};
+
+}  // namespace regroup::runtime
