@@ -19,7 +19,7 @@
 #include <string>
 
 #include "base/endpoint.h"
-#include "io/net/connection.h"
+#include "io/net/listener.h"
 #include "session_crowd.h"
 
 namespace {

@@ -30,7 +30,7 @@
 #include "base/byte_buffer.h"
 #include "io/loop/clock.h"
 #include "io/net/address.h"
-#include "io/net/connection.h"
+#include "io/net/listener.h"
 #include "wire/store/store_protocol.h"
 
 namespace {

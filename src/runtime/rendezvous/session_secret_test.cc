@@ -17,6 +17,7 @@
 #include "regroup/rendezvous.h"
 #include "runtime/coordinator/coordinator_host.h"
 #include "runtime/rendezvous/status_client.h"
+#include "runtime/session/session_crypto.h"
 #include "runtime/session/session_gate.h"
 #include "runtime/session/session_opening.h"
 #include "runtime/session/session_testing.h"
