@@ -13,7 +13,8 @@
 
 #include "io/cgroup/cgroup_account.h"
 #include "io/cgroup/cgroup_directory.h"
-#include "io/file/cgroup_files.h"
+#include "io/cgroup/cgroup_files.h"
+#include "io/file/kernel_files.h"
 
 namespace regroup::io {
 namespace {

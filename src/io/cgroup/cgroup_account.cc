@@ -1,6 +1,7 @@
 #include "io/cgroup/cgroup_account.h"
 
-#include "io/file/cgroup_files.h"
+#include "io/cgroup/cgroup_files.h"
+#include "io/file/kernel_files.h"
 
 namespace regroup::io {
 namespace {
@@ -18,13 +19,13 @@ std::optional<MemoryAccount> read_memory_account(const std::string& directory) {
   if (const auto events = read_text(directory + "/memory.events"))
     return MemoryAccount{.group = directory,
                          .oom_kills = number_of(*events, "oom_kill"),
-                         .peak_bytes = read_number(directory + "/memory.peak", parse_bytes),
+                         .peak_bytes = read_number(directory + "/memory.peak", parse_number),
                          .limit_bytes = read_number(directory + "/memory.max", parse_limit)};
   if (const auto control = read_text(directory + "/memory.oom_control"))
     return MemoryAccount{
         .group = directory,
         .oom_kills = number_of(*control, "oom_kill"),
-        .peak_bytes = read_number(directory + "/memory.max_usage_in_bytes", parse_bytes),
+        .peak_bytes = read_number(directory + "/memory.max_usage_in_bytes", parse_number),
         .limit_bytes = read_number(directory + "/memory.limit_in_bytes", parse_limit)};
   return {};
 }

@@ -20,7 +20,8 @@
 
 #include "io/cgroup/cgroup.h"
 #include "io/cgroup/cgroup_directory.h"
-#include "io/file/cgroup_files.h"
+#include "io/cgroup/cgroup_files.h"
+#include "io/file/kernel_files.h"
 #include "io/process/process_testing.h"
 
 namespace regroup::io {

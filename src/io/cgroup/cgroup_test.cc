@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "io/file/cgroup_files.h"
+#include "io/file/kernel_files.h"
 
 namespace regroup::io {
 namespace {

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "io/file/cgroup_files.h"
+#include "io/file/kernel_files.h"
 #include "io/machine/nvml.h"
 
 namespace regroup::io {

@@ -7,7 +7,7 @@
 #include <set>
 #include <system_error>
 
-#include "io/file/cgroup_files.h"
+#include "io/file/kernel_files.h"
 
 namespace regroup::io {
 namespace {

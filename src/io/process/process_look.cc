@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "io/file/cgroup_files.h"
+#include "io/file/kernel_files.h"
 #include "io/process/process_table.h"
 
 namespace regroup::io {

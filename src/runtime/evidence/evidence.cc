@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "io/file/cgroup_files.h"
+#include "io/file/kernel_files.h"
 #include "io/loop/clock.h"
 #include "io/net/interfaces.h"
 #include "runtime/evidence/evidence_core.h"

@@ -14,7 +14,6 @@
 #include <thread>
 #include <utility>
 
-#include "io/file/cgroup_files.h"
 #include "io/file/pipe.h"
 #include "io/loop/clock.h"
 #include "io/process/process.h"

@@ -25,14 +25,8 @@ std::optional<std::string> group_path(std::string_view proc_cgroup, std::string_
 // The directory of a group, as seen through a mount; empty if the mount does not show it.
 std::optional<std::string> directory_in(const CgroupMount& mount, std::string_view path);
 
-// The number behind a key, of lines like "oom_kill 3".
-std::optional<std::uint64_t> number_of(std::string_view text, std::string_view key);
-
-// A file that holds one number. "max", and the huge numbers that v1 has instead, are no limit.
-std::optional<std::uint64_t> parse_bytes(std::string_view text);
+// A file that holds a limit. "max", and the huge numbers that v1 has instead, are none.
 std::optional<std::uint64_t> parse_limit(std::string_view text);
-
-bool has_word(std::string_view text, std::string_view word);  // Between blanks and line ends.
 
 // A directory of ours, and the highest one above it that can be seen.
 struct OwnGroup {
@@ -46,10 +40,5 @@ std::optional<OwnGroup> find_own_group(const std::string& proc, std::string_view
 
 inline constexpr std::string_view kGroupPrefix = "regroup-";
 inline constexpr std::string_view kAsideSuffix = "-agent";
-
-// Files of /proc and of control groups. Empty: it cannot be read.
-std::optional<std::string> read_text(const std::string& path);
-// 0, or errno. One write, as the kernel wants it; never makes the file.
-int write_text(const std::string& path, std::string_view text);
 
 }  // namespace regroup::io

@@ -1,21 +1,12 @@
-#include "io/file/cgroup_files.h"
+#include "io/cgroup/cgroup_files.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <charconv>
+#include "base/text_parts.h"
+#include "io/file/kernel_files.h"
 
 namespace regroup::io {
 namespace {
-
-// Takes the text up to the separator off the front; all of it if there is none.
-std::string_view take(std::string_view& text, char separator) {
-  const std::size_t end = text.find(separator);
-  const std::string_view part = text.substr(0, end);
-  text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
-  return part;
-}
 
 // Blanks, tabs, line ends and backslashes in a path are written there as \040, \011, \012, \134.
 std::string without_escapes(std::string_view text) {
@@ -36,20 +27,8 @@ std::string without_escapes(std::string_view text) {
 
 bool lists(std::string_view comma_separated, std::string_view wanted) {
   while (!comma_separated.empty())
-    if (take(comma_separated, ',') == wanted) return true;
+    if (take_until(comma_separated, ',') == wanted) return true;
   return false;
-}
-
-std::optional<std::uint64_t> whole_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return {};
-  return number;
-}
-
-std::string_view without_line_end(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  return text;
 }
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -64,14 +43,14 @@ bool is_aside(std::string_view directory) {
 std::vector<CgroupMount> parse_cgroup_mounts(std::string_view mountinfo) {
   std::vector<CgroupMount> mounts;
   while (!mountinfo.empty()) {
-    std::string_view line = take(mountinfo, '\n');
-    for (int i = 0; i < 3; ++i) take(line, ' ');  // Id, parent, device.
-    const std::string_view root = take(line, ' ');
-    const std::string_view point = take(line, ' ');
+    std::string_view line = take_until(mountinfo, '\n');
+    for (int i = 0; i < 3; ++i) take_until(line, ' ');  // Id, parent, device.
+    const std::string_view root = take_until(line, ' ');
+    const std::string_view point = take_until(line, ' ');
     // Some optional fields, then "-", the type, the source and the options.
-    while (!line.empty() && take(line, ' ') != "-") continue;
-    const std::string_view type = take(line, ' ');
-    take(line, ' ');
+    while (!line.empty() && take_until(line, ' ') != "-") continue;
+    const std::string_view type = take_until(line, ' ');
+    take_until(line, ' ');
     if (type != "cgroup" && type != "cgroup2") continue;
     mounts.push_back({.root = without_escapes(root),
                       .point = without_escapes(point),
@@ -83,9 +62,9 @@ std::vector<CgroupMount> parse_cgroup_mounts(std::string_view mountinfo) {
 
 std::optional<std::string> group_path(std::string_view proc_cgroup, std::string_view controller) {
   while (!proc_cgroup.empty()) {
-    std::string_view line = take(proc_cgroup, '\n');
-    const std::string_view id = take(line, ':');
-    const std::string_view controllers = take(line, ':');
+    std::string_view line = take_until(proc_cgroup, '\n');
+    const std::string_view id = take_until(line, ':');
+    const std::string_view controllers = take_until(line, ':');
     // Of v2 the line is "0::/path". A path may hold colons itself.
     if (controller.empty() ? id == "0" && controllers.empty() : lists(controllers, controller))
       return std::string(line);
@@ -105,32 +84,11 @@ std::optional<std::string> directory_in(const CgroupMount& mount, std::string_vi
   return mount.point + std::string(path);
 }
 
-std::optional<std::uint64_t> number_of(std::string_view text, std::string_view key) {
-  while (!text.empty()) {
-    std::string_view line = take(text, '\n');
-    if (take(line, ' ') == key) return whole_number(without_line_end(line));
-  }
-  return {};
-}
-
-std::optional<std::uint64_t> parse_bytes(std::string_view text) {
-  return whole_number(without_line_end(text));
-}
-
 std::optional<std::uint64_t> parse_limit(std::string_view text) {
   // v1 says "none" with the largest number of whole pages, which depends on the page's size.
   constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
-  const auto bytes = parse_bytes(text);
+  const auto bytes = parse_number(text);
   return bytes && *bytes < kNoLimit ? bytes : std::nullopt;
-}
-
-bool has_word(std::string_view text, std::string_view word) {
-  while (!text.empty()) {
-    std::string_view line = take(text, '\n');
-    while (!line.empty())
-      if (take(line, ' ') == word) return true;
-  }
-  return false;
 }
 
 std::optional<OwnGroup> find_own_group(const std::string& proc, std::string_view controller) {
@@ -150,30 +108,6 @@ std::optional<OwnGroup> find_own_group(const std::string& proc, std::string_view
     return OwnGroup{.directory = *directory, .top = mount.point};
   }
   return {};
-}
-
-std::optional<std::string> read_text(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
-  std::string text;
-  char part[4096];
-  ssize_t got = 0;
-  do {
-    got = ::read(fd, part, sizeof part);
-    if (got > 0) text.append(part, static_cast<std::size_t>(got));
-  } while (got > 0 || (got < 0 && errno == EINTR));
-  ::close(fd);
-  if (got < 0) return {};
-  return text;
-}
-
-int write_text(const std::string& path, std::string_view text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return errno;
-  const ssize_t put = ::write(fd, text.data(), text.size());
-  const int error = put < 0 ? errno : 0;
-  ::close(fd);
-  return error;
 }
 
 }  // namespace regroup::io

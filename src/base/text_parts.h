@@ -1,0 +1,33 @@
+// Small steps for whoever reads text: what surrounds a word, where it ends, whether it is a number.
+// The locale has no say in any of them.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace regroup {
+
+inline constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
+
+// Without what surrounds it.
+std::string_view trimmed(std::string_view text, std::string_view space = kWhiteSpace);
+
+// Takes the text up to the separator off the front, and the separator; all of it if there is none.
+std::string_view take_until(std::string_view& text, char separator);
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_all_digits(std::string_view text);  // One at the least.
+
+// Of a text that is nothing but one number, which fits. Signed numbers may have a minus.
+template <class Number>
+std::optional<Number> whole_number(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return number;
+}
+
+}  // namespace regroup

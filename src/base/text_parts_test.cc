@@ -1,0 +1,44 @@
+#include "base/text_parts.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace regroup {
+namespace {
+
+TEST(TextParts, TrimsWhatSurroundsAText) {
+  EXPECT_EQ(trimmed(" \t a b\r\n"), "a b");
+  EXPECT_EQ(trimmed(" \n"), "");
+  EXPECT_EQ(trimmed(" \ta\n ", " "), "\ta\n");
+}
+
+TEST(TextParts, TakesOnePartAfterTheOther) {
+  std::string_view text = "a,,b";
+  EXPECT_EQ(take_until(text, ','), "a");
+  EXPECT_EQ(take_until(text, ','), "");
+  EXPECT_EQ(take_until(text, ','), "b");
+  EXPECT_TRUE(text.empty());
+  EXPECT_EQ(take_until(text, ','), "");
+}
+
+TEST(TextParts, KnowsDigitsFromOtherText) {
+  EXPECT_TRUE(is_all_digits("0129"));
+  EXPECT_FALSE(is_all_digits(""));
+  EXPECT_FALSE(is_all_digits("-1"));
+  EXPECT_FALSE(is_all_digits("1 "));
+}
+
+TEST(TextParts, TakesATextForANumberOnlyIfAllOfItIsOne) {
+  EXPECT_EQ(whole_number<int>("-12"), -12);
+  EXPECT_EQ(whole_number<std::uint64_t>("18446744073709551615"), UINT64_MAX);
+  EXPECT_EQ(whole_number<std::uint8_t>("256"), std::nullopt);
+  EXPECT_EQ(whole_number<std::uint64_t>("-1"), std::nullopt);
+  EXPECT_EQ(whole_number<int>(" 1"), std::nullopt);
+  EXPECT_EQ(whole_number<int>("1x"), std::nullopt);
+  EXPECT_EQ(whole_number<int>(""), std::nullopt);
+  EXPECT_EQ(whole_number<double>("0.5"), 0.5);
+}
+
+}  // namespace
+}  // namespace regroup

@@ -1,0 +1,65 @@
+#include "io/file/kernel_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/text_parts.h"
+
+namespace regroup::io {
+namespace {
+
+std::string_view without_line_end(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> read_text(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  std::string text;
+  char part[4096];
+  ssize_t got = 0;
+  do {
+    got = ::read(fd, part, sizeof part);
+    if (got > 0) text.append(part, static_cast<std::size_t>(got));
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  ::close(fd);
+  if (got < 0) return {};
+  return text;
+}
+
+int write_text(const std::string& path, std::string_view text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  const ssize_t put = ::write(fd, text.data(), text.size());
+  const int error = put < 0 ? errno : 0;
+  ::close(fd);
+  return error;
+}
+
+std::optional<std::uint64_t> number_of(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    std::string_view line = take_until(text, '\n');
+    if (take_until(line, ' ') == key) return parse_number(line);
+  }
+  return {};
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  return whole_number<std::uint64_t>(without_line_end(text));
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  while (!text.empty()) {
+    std::string_view line = take_until(text, '\n');
+    while (!line.empty())
+      if (take_until(line, ' ') == word) return true;
+  }
+  return false;
+}
+
+}  // namespace regroup::io
