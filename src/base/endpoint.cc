@@ -5,24 +5,17 @@
 #include <optional>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 
 namespace regroup {
 namespace {
 
 // Not those of <cctype>: they follow the locale, and a name on the wire does not.
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool is_word(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 bool may_stand_in_name(char c) { return is_word(c) || c == '.' || c == '-'; }
-
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n\f\v";
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 bool is_ipv4_literal(std::string_view text) {
   for (int part = 0; part < 4; ++part) {
@@ -90,11 +83,8 @@ std::string find_fault(std::string_view host) {
 
 std::optional<std::uint16_t> parse_port(std::string_view digits) {
   constexpr std::size_t kMostDigits = 5;
-  std::uint16_t port = 0;
-  const auto* end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, port);
-  if (digits.size() > kMostDigits || parsed.ec != std::errc{} || parsed.ptr != end) return {};
-  return port;
+  if (digits.size() > kMostDigits) return {};
+  return to_number<std::uint16_t>(digits);
 }
 
 }  // namespace
@@ -133,9 +123,9 @@ Result<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_por
                 printable(text) + " is no endpoint: " + why +
                     ". Write HOST or HOST:PORT, like node-1:29400, 10.0.0.1 or [fd00::1]:29400");
   };
-  const std::string_view trimmed = trim(text);
-  if (trimmed.empty()) return Endpoint{"localhost", default_port};
-  const auto parts = split(trimmed, false);
+  const std::string_view endpoint = trimmed(text);
+  if (endpoint.empty()) return Endpoint{"localhost", default_port};
+  const auto parts = split(endpoint, false);
   if (!parts) return wrong(parts.error());
   if (const std::string fault = find_fault(parts->host); !fault.empty()) return wrong(fault);
   if (!parts->port) return Endpoint{std::string(parts->host), default_port};

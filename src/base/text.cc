@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace regroup {
@@ -62,6 +63,11 @@ std::string in_ranges(const std::vector<int>& numbers) {
     i = last + 1;
   }
   return text;
+}
+
+std::string ranks_in_words(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  return (ranks.size() == 1 ? "rank " : "ranks ") + in_ranges(ranks);
 }
 
 }  // namespace regroup

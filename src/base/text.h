@@ -21,7 +21,18 @@ std::string in_words(Duration duration);
 // "512 B", "64.0 MiB", "1.2 GiB".
 std::string size_in_words(std::uint64_t bytes);
 
+// "1 node", "3 nodes".
+template <class Number>
+std::string count_of(Number count, std::string_view what) {
+  std::string text = std::to_string(count) + " ";
+  text += what;
+  return count == 1 ? text : text + "s";
+}
+
 // Ascending numbers, neighbours together: "0-2, 5, 8-15".
 std::string in_ranges(const std::vector<int>& numbers);
+
+// "rank 3", "ranks 0-2, 5", whatever their order.
+std::string ranks_in_words(std::vector<int> ranks);
 
 }  // namespace regroup

@@ -22,7 +22,7 @@ bool is_all_digits(std::string_view text);  // One at the least.
 
 // Of a text that is nothing but one number, which fits. Signed numbers may have a minus.
 template <class Number>
-std::optional<Number> whole_number(std::string_view text) {
+std::optional<Number> to_number(std::string_view text) {
   Number number{};
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);

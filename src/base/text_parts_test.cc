@@ -30,14 +30,14 @@ TEST(TextParts, KnowsDigitsFromOtherText) {
 }
 
 TEST(TextParts, TakesATextForANumberOnlyIfAllOfItIsOne) {
-  EXPECT_EQ(whole_number<int>("-12"), -12);
-  EXPECT_EQ(whole_number<std::uint64_t>("18446744073709551615"), UINT64_MAX);
-  EXPECT_EQ(whole_number<std::uint8_t>("256"), std::nullopt);
-  EXPECT_EQ(whole_number<std::uint64_t>("-1"), std::nullopt);
-  EXPECT_EQ(whole_number<int>(" 1"), std::nullopt);
-  EXPECT_EQ(whole_number<int>("1x"), std::nullopt);
-  EXPECT_EQ(whole_number<int>(""), std::nullopt);
-  EXPECT_EQ(whole_number<double>("0.5"), 0.5);
+  EXPECT_EQ(to_number<int>("-12"), -12);
+  EXPECT_EQ(to_number<std::uint64_t>("18446744073709551615"), UINT64_MAX);
+  EXPECT_EQ(to_number<std::uint8_t>("256"), std::nullopt);
+  EXPECT_EQ(to_number<std::uint64_t>("-1"), std::nullopt);
+  EXPECT_EQ(to_number<int>(" 1"), std::nullopt);
+  EXPECT_EQ(to_number<int>("1x"), std::nullopt);
+  EXPECT_EQ(to_number<int>(""), std::nullopt);
+  EXPECT_EQ(to_number<double>("0.5"), 0.5);
 }
 
 }  // namespace

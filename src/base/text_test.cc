@@ -46,5 +46,16 @@ TEST(InRanges, PutsNeighboursTogether) {
   EXPECT_EQ(in_ranges({0, 1, 2, 5, 8, 9}), "0-2, 5, 8, 9");
 }
 
+TEST(CountOf, AddsAnSToMoreOrLessThanOne) {
+  EXPECT_EQ(count_of(1, "node"), "1 node");
+  EXPECT_EQ(count_of(0, "node"), "0 nodes");
+  EXPECT_EQ(count_of(std::size_t{3}, "worker"), "3 workers");
+}
+
+TEST(RanksInWords, PutsThemInOrder) {
+  EXPECT_EQ(ranks_in_words({3}), "rank 3");
+  EXPECT_EQ(ranks_in_words({5, 1, 0, 2}), "ranks 0-2, 5");
+}
+
 }  // namespace
 }  // namespace regroup

@@ -23,10 +23,6 @@ constexpr std::size_t kName = 1;
 constexpr std::size_t kAddress = 2;
 constexpr std::size_t kGroup = 3;
 
-std::string count_of(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
 // Every character counts as one column.
@@ -167,12 +163,9 @@ std::string summary(const std::vector<const NodeStatus*>& nodes, const StatusLay
     if (of_torchrun)
       what += ", torchrun's, no session";
     else
-      what +=
-          ", " + count_of(static_cast<std::size_t>(workers), "worker") + (size == 1 ? "" : " each");
+      what += ", " + count_of(workers, "worker") + (size == 1 ? "" : " each");
     if (!group.ranks.empty())
-      text += wrapped(
-          (group.ranks.size() == 1 ? "rank " : "ranks ") + in_ranges(group.ranks) + ": " + what,
-          layout.columns);
+      text += wrapped(ranks_in_words(group.ranks) + ": " + what, layout.columns);
     if (group.without_rank > 0)
       text += wrapped(count_of(group.without_rank, "node") + ": " + what, layout.columns);
   }

@@ -1,29 +1,17 @@
 #include "cli/flags/node_range.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
-#include <system_error>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 
 namespace regroup::cli {
-namespace {
-
-std::optional<std::int64_t> parse_count(std::string_view digits) {
-  std::int64_t count = 0;
-  const char* end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, count);
-  if (parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
-  return count;
-}
-
-}  // namespace
-
 Result<NodeRange> parse_node_range(std::string_view text) {
   const auto colon = text.find(':');
-  const auto min = parse_count(text.substr(0, colon));
-  const auto max = colon == std::string_view::npos ? min : parse_count(text.substr(colon + 1));
+  const auto min = to_number<std::int64_t>(text.substr(0, colon));
+  const auto max =
+      colon == std::string_view::npos ? min : to_number<std::int64_t>(text.substr(colon + 1));
   if (!min || !max)
     return fail(
         ErrorKind::InvalidArgument,

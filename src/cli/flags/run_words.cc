@@ -1,12 +1,11 @@
 #include "cli/flags/run_words.h"
 
 #include <algorithm>
-#include <charconv>
-#include <system_error>
 #include <utility>
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "base/text_parts.h"
 
 namespace regroup::cli {
 namespace {
@@ -181,11 +180,7 @@ std::optional<std::int64_t> python_int(std::string_view text) {
     if (text[i] == '_' && i > 0 && is_digit(i - 1) && is_digit(i + 1)) continue;
     digits += text[i];
   }
-  std::int64_t number = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, number);
-  if (error != std::errc{} || stop != end) return std::nullopt;
-  return number;
+  return to_number<std::int64_t>(digits);
 }
 
 }  // namespace regroup::cli

@@ -1,9 +1,8 @@
 #include "cli/run/health_port.h"
 
-#include <algorithm>
-
 #include "base/endpoint.h"
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "cli/flags/run_words.h"
 
 namespace regroup::cli {
@@ -11,11 +10,6 @@ namespace {
 
 constexpr const char* kVariable = "TORCHELASTIC_HEALTH_CHECK_PORT";
 constexpr std::int64_t kHighestPort = 65535;
-
-bool is_number(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
 
 std::optional<std::uint16_t> port_of(std::string_view text) {
   const auto number = python_int(text);
@@ -37,7 +31,7 @@ Result<HealthOptions> parse_health_port(const std::string& text) {
       std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1);
   const auto port = port_of(digits);
   // Without brackets nobody knows where the address ends.
-  if (!is_number(digits) || !port || is_ipv6_literal(text)) return wrong();
+  if (!is_all_digits(digits) || !port || is_ipv6_literal(text)) return wrong();
   HealthOptions options;
   options.port = *port;
   if (colon == std::string::npos || colon == 0) return options;

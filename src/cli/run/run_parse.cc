@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "cli/flags/run_words.h"
 #include "cli/run/completion.h"
 #include "cli/run/run_flags.h"
@@ -117,10 +117,8 @@ tl::unexpected<Error> wrong(const std::string& source, const std::string& value,
 }
 
 bool is_number(const std::string& text) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc{} && stop == end && std::isfinite(number);
+  const auto number = to_number<double>(text);
+  return number && std::isfinite(*number);
 }
 
 class Parser {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/text.h"
 #include "cli/show/failure_report.h"
 #include "cli/show/json_account.h"
 #include "cli/show/torchrun_report.h"
@@ -17,10 +18,6 @@ std::string in_millis(Duration took) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(took.count()) / 1e6);
   return text;
-}
-
-std::string counted(std::int64_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 std::string ours(const std::string& text) { return "regroup: " + text; }
@@ -48,11 +45,11 @@ bool is_for_programs(const AgentEvent& event) {
 std::string joined(const AgentEvent& event) {
   std::string text = "round " + std::to_string(event.round) + ": ";
   if (event.group_world_size == 1)
-    text += "this node alone, " + counted(event.local_world_size, "worker");
+    text += "this node alone, " + count_of(event.local_world_size, "worker");
   else
     text += "node " + std::to_string(event.group_rank) + " of " +
             std::to_string(event.group_world_size) + ", " + std::to_string(event.local_world_size) +
-            " of " + counted(event.world_size, "worker");
+            " of " + count_of(event.world_size, "worker");
   return text + ", met in " + in_millis(event.took);
 }
 
@@ -60,7 +57,7 @@ std::string well_ended(const RunResult& result) {
   switch (result.ending) {
     case RunResult::Ending::Succeeded:
       return "done: every worker of this node has succeeded" +
-             (result.restarts > 0 ? ", after " + counted(result.restarts, "restart")
+             (result.restarts > 0 ? ", after " + count_of(result.restarts, "restart")
                                   : std::string());
     case RunResult::Ending::NotNeeded:
       return "done: this node was a spare, and not needed";
@@ -154,7 +151,7 @@ std::string terminal_account_of(const AgentEvent& event, const View& view,
   if (view.level == Level::Quiet) return account_of(event, view.level, report);
   if (event.kind == Kind::Joined) return ours(joined(event));
   if (event.kind == Kind::Started)
-    return ours(counted(event.local_world_size, "worker") + " up in " + in_millis(event.took));
+    return ours(count_of(event.local_world_size, "worker") + " up in " + in_millis(event.took));
   if (event.kind == Kind::Failed && event.restart <= event.max_restarts)
     return view.paint.cause(ours("rank " + std::to_string(event.failure->global_rank) + " on " +
                                  event.failure->host +

@@ -84,15 +84,6 @@ std::string first_lines(std::string_view text, int most) {
   return text.empty() ? shown : shown + "    ...\n";
 }
 
-std::string plural(std::size_t count, const char* one, const char* many) {
-  return count == 1 ? one : many;
-}
-
-std::string ranks_text(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  return plural(ranks.size(), "rank ", "ranks ") + in_ranges(ranks);
-}
-
 bool wrote_files(const WorkersResult& result) {
   return (result.cause && !result.cause->error_file.empty()) ||
          std::any_of(result.logs.workers.begin(), result.logs.workers.end(),
@@ -142,15 +133,15 @@ std::string others_text(const WorkersResult& result) {
   std::size_t ways = 0;
   for (const auto& [message, ranks] : alike) {
     if (++ways <= kWays) {
-      text += "  " + ranks_text(ranks) + " failed after that: " + message + "\n";
+      text += "  " + ranks_in_words(ranks) + " failed after that: " + message + "\n";
     } else {
       otherwise.insert(otherwise.end(), ranks.begin(), ranks.end());
     }
   }
-  if (!otherwise.empty()) text += "  " + ranks_text(otherwise) + " failed in yet other ways\n";
+  if (!otherwise.empty()) text += "  " + ranks_in_words(otherwise) + " failed in yet other ways\n";
   if (!stopped.empty())
-    text +=
-        "  " + ranks_text(stopped) + (result.cause ? ": stopped because of it\n" : ": stopped\n");
+    text += "  " + ranks_in_words(stopped) +
+            (result.cause ? ": stopped because of it\n" : ": stopped\n");
   return text;
 }
 
@@ -165,7 +156,7 @@ std::string logs_of(const WorkersResult& result) {
 std::string survivors_report(const WorkersResult& result) {
   if (result.survivors.empty()) return "";
   std::string text = "regroup: " + std::to_string(result.survivors.size()) +
-                     plural(result.survivors.size(), " process", " processes") +
+                     (result.survivors.size() == 1 ? " process" : " processes") +
                      " cannot be killed; this machine may need a look before it is used again\n";
   for (const Survivor& survivor : result.survivors)
     text += "  pid " + std::to_string(survivor.pid) + " (" + survivor.name + "), state " +

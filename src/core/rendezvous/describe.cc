@@ -11,10 +11,6 @@ namespace {
 // Naming more than so many missing nodes helps nobody.
 constexpr std::size_t kMostNamed = 16;
 
-std::string nodes(std::size_t count) {
-  return std::to_string(count) + (count == 1 ? " node" : " nodes");
-}
-
 std::string range(const Settings& settings) {
   const std::string most = std::to_string(settings.max_nodes);
   return settings.min_nodes == settings.max_nodes
@@ -50,11 +46,11 @@ std::string describe_progress(const Wait& wait) {
   const State& state = wait.state;
   const std::string round = "round " + std::to_string(state.round);
   if (state.redundancy_list.contains(wait.self))
-    return round + " is full with " + nodes(state.participants.size()) +
+    return round + " is full with " + count_of(state.participants.size(), "node") +
            "; this node is a spare and waits for one of them to leave";
   if (state.complete)
-    return round + " runs with " + nodes(state.participants.size()) + "; " +
-           nodes(state.wait_list.size()) + " waiting for the next";
+    return round + " runs with " + count_of(state.participants.size(), "node") + "; " +
+           count_of(state.wait_list.size(), "node") + " waiting for the next";
   std::string text = round + ": " + std::to_string(state.participants.size()) + " of " +
                      range(wait.settings) + " nodes joined";
   return text + missing(wait);
@@ -63,10 +59,10 @@ std::string describe_progress(const Wait& wait) {
 std::string describe_briefly(const Wait& wait) {
   const State& state = wait.state;
   if (state.redundancy_list.contains(wait.self))
-    return "spare: waiting for one of " + nodes(state.participants.size()) + " to leave";
+    return "spare: waiting for one of " + count_of(state.participants.size(), "node") + " to leave";
   if (state.complete)
     return "waiting for the round after " + std::to_string(state.round) + ", which runs with " +
-           nodes(state.participants.size());
+           count_of(state.participants.size(), "node");
   const std::string here =
       std::to_string(state.participants.size()) + " of " + range(wait.settings) + " here";
   return (wait.last_call_end ? "last call for nodes: " : "waiting for nodes: ") + here;

@@ -7,11 +7,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text_parts.h"
 
 namespace regroup::core::rendezvous {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 struct Member {
   NodeId node;

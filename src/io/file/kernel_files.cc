@@ -50,7 +50,7 @@ std::optional<std::uint64_t> number_of(std::string_view text, std::string_view k
 }
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {
-  return whole_number<std::uint64_t>(without_line_end(text));
+  return to_number<std::uint64_t>(without_line_end(text));
 }
 
 bool has_word(std::string_view text, std::string_view word) {

@@ -11,26 +11,12 @@
 #include <system_error>
 #include <utility>
 
+#include "base/text_parts.h"
 #include "io/file/kernel_files.h"
 #include "io/machine/nvml.h"
 
 namespace regroup::io {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
-std::optional<std::size_t> whole_number(std::string_view digits) {
-  std::size_t number = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, number);
-  if (parsed.ec != std::errc{} || parsed.ptr != end) return {};
-  return number;
-}
 
 std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
@@ -47,7 +33,7 @@ std::vector<std::string> numbered_in(const std::string& directory, std::string_v
   std::vector<std::pair<std::size_t, std::string>> numbered;
   for (std::string& name : names_in(directory)) {
     if (!name.starts_with(prefix)) continue;
-    const auto number = whole_number(std::string_view(name).substr(prefix.size()));
+    const auto number = to_number<std::size_t>(std::string_view(name).substr(prefix.size()));
     if (number) numbered.emplace_back(*number, std::move(name));
   }
   std::sort(numbered.begin(), numbered.end());

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/text_parts.h"
+
 namespace regroup::io {
 namespace {
 
@@ -38,12 +40,6 @@ template <class T>
 bool parse(std::string_view text, T& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
-}
-
-bool is_number(const char* name) {
-  for (; *name != '\0'; ++name)
-    if (*name < '0' || *name > '9') return false;
-  return true;
 }
 
 // Large enough for every number of a stat line: the name is short, and 50 numbers have 20 digits.
@@ -131,7 +127,7 @@ std::vector<ProcessInfo> list_processes() {
   StatBuffer buffer;
   std::string path;
   while (const dirent* entry = ::readdir(proc)) {
-    if (!is_number(entry->d_name)) continue;
+    if (!is_all_digits(entry->d_name)) continue;
     path.assign(entry->d_name).append("/stat");
     if (auto process = parse_process_stat(read_start(directory, path.c_str(), buffer)))
       all.push_back(std::move(*process));

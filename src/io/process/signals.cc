@@ -8,8 +8,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
+
+#include "base/text_parts.h"
 
 namespace regroup::io {
 
@@ -30,18 +31,16 @@ std::string signal_in_words(int number) {
 }
 
 std::optional<int> signal_number(std::string_view name) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error == std::errc{} && end == name.data() + name.size())
+  if (const auto number = to_number<int>(name))
     // Those between the two kinds are libc's own.
-    return (number > 0 && number < 32) || (number >= SIGRTMIN && number <= SIGRTMAX)
-               ? std::optional(number)
+    return (*number > 0 && *number < 32) || (*number >= SIGRTMIN && *number <= SIGRTMAX)
+               ? number
                : std::nullopt;
   std::string upper(name);
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   if (upper.starts_with("SIG")) upper.erase(0, 3);
-  for (number = 1; number < SIGRTMIN; ++number) {
+  for (int number = 1; number < SIGRTMIN; ++number) {
     const char* abbreviation = sigabbrev_np(number);
     if (abbreviation != nullptr && upper == abbreviation) return number;
   }

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/text.h"
 #include "io/file/pipe.h"
 #include "io/loop/clock.h"
 #include "io/process/process.h"
@@ -66,8 +67,7 @@ std::uintmax_t size_of(const std::string& path) {
 }
 
 std::string facts_of(const io::ProcessLook& look) {
-  std::string text = std::string("state ") + look.state + ", " + std::to_string(look.threads) +
-                     (look.threads == 1 ? " thread" : " threads");
+  std::string text = std::string("state ") + look.state + ", " + count_of(look.threads, "thread");
   if (!look.system_call.empty()) text += ", in " + look.system_call + "()";
   if (!look.call_target.empty()) text += " on " + look.call_target;
   if (!look.wait_channel.empty()) text += ", waits in " + look.wait_channel;

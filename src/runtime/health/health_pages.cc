@@ -56,10 +56,6 @@ Page live_page(const LoopHealth& loop, const Moment& at) {
   return {200, kTextPage, "alive: the agent's loop turns\n"};
 }
 
-std::string plural(std::int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 std::string round_text(const HealthRound& round) {
   return "round " + std::to_string(round.number) + ", node " + std::to_string(round.group_rank) +
          " of " + std::to_string(round.group_world_size);
@@ -73,7 +69,7 @@ Page ready_page(const HealthSnapshot& agent, const LoopHealth& loop, const Momen
   if (is_ready(agent, loop))
     return {200, kTextPage,
             "ready: " + (agent.round ? round_text(*agent.round) + ", " : "") +
-                plural(static_cast<std::int64_t>(agent.workers.size()), "worker") + "\n"};
+                count_of(agent.workers.size(), "worker") + "\n"};
   if (!loop.alive()) return {503, kTextPage, "not ready: " + since_when(loop, at) + "\n"};
   return {503, kTextPage,
           "not ready: " + std::string(agent.doing) +

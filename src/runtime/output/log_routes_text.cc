@@ -1,9 +1,9 @@
 // What users write about streams, ranks and filters.
-#include <charconv>
 #include <optional>
 #include <string>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "regroup/logs.h"
 #include "runtime/common/limits.h"
 
@@ -13,31 +13,13 @@ namespace {
 constexpr auto kNone = std::string_view::npos;
 
 std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool digits_alone = !text.empty() && text[0] >= '0' && text[0] <= '9';
-  if (error != std::errc() || end != text.data() + text.size() || !digits_alone) return {};
-  if (value > runtime::kHighestRank) return {};
-  return value;
+  const auto value = to_number<int>(text);
+  return is_all_digits(text) && value <= runtime::kHighestRank ? value : std::nullopt;
 }
 
 std::optional<Streams> streams(std::string_view text) {
   if (text.size() != 1 || text[0] < '0' || text[0] > '3') return {};
   return static_cast<Streams>(text[0] - '0');
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-// The first of a comma-separated list; it is taken off with its comma.
-std::string_view take_piece(std::string_view& list) {
-  const std::size_t comma = list.find(',');
-  const std::string_view piece = list.substr(0, comma);
-  list = comma == kNone ? std::string_view() : list.substr(comma + 1);
-  return piece;
 }
 
 tl::unexpected<Error> not_understood(std::string_view piece, std::string_view text,
@@ -61,7 +43,7 @@ Result<StreamsByRank> parse_streams(std::string_view text) {
   std::string_view rest = text;
   for (bool more = true; more;) {
     more = rest.find(',') != kNone;
-    const std::string_view piece = take_piece(rest);
+    const std::string_view piece = take_until(rest, ',');
     const std::size_t colon = piece.find(':');
     const auto rank = number(piece.substr(0, colon));
     const auto value = colon == kNone ? std::nullopt : streams(piece.substr(colon + 1));
@@ -76,14 +58,14 @@ Result<StreamsByRank> parse_streams(std::string_view text) {
 
 Result<std::set<int>> parse_ranks(std::string_view text) {
   std::set<int> ranks;
-  if (trimmed(text).empty()) return ranks;
+  if (trimmed(text, " ").empty()) return ranks;
   std::string_view rest = text;
   for (bool more = true; more;) {
     more = rest.find(',') != kNone;
-    const std::string_view piece = trimmed(take_piece(rest));
+    const std::string_view piece = trimmed(take_until(rest, ','), " ");
     const std::size_t dash = piece.find('-');
-    const auto first = number(trimmed(piece.substr(0, dash)));
-    const auto last = dash == kNone ? first : number(trimmed(piece.substr(dash + 1)));
+    const auto first = number(trimmed(piece.substr(0, dash), " "));
+    const auto last = dash == kNone ? first : number(trimmed(piece.substr(dash + 1), " "));
     if (!first || !last || *first > *last)
       return not_understood(piece, text, "write ranks and ranges of ranks, as in '0,8-15'");
     for (int rank = *first; rank <= *last; ++rank) ranks.insert(ranks.end(), rank);

@@ -1,11 +1,11 @@
 #include "runtime/rendezvous/bootstrap.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <utility>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "io/loop/clock.h"
 #include "io/net/interfaces.h"
 #include "runtime/common/limits.h"
@@ -38,9 +38,8 @@ Result<BootstrapStore> read_pair(Store& store) {
   if (!values) return tl::unexpected(values.error());
   BootstrapStore where{.address = std::move((*values)[0])};
   const std::string& digits = (*values)[1];
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, where.port);
-  if (error != std::errc{} || stop != end || where.port == 0 || where.address.empty())
+  where.port = to_number<std::uint16_t>(digits).value_or(0);
+  if (where.port == 0 || where.address.empty())
     return fail(ErrorKind::Protocol, "rank 0 says that the workers' store is at " +
                                          printable(where.address) + " port " + printable(digits) +
                                          ", which is no address and port");

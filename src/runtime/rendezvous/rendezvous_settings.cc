@@ -2,21 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "runtime/common/log.h"
 
 namespace regroup {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n\v\f";
-  const auto begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
 
 std::string lower(std::string_view text) {
   std::string copy(text);
@@ -44,10 +37,8 @@ Result<std::optional<std::int64_t>> RendezvousParameters::integer(std::string_vi
   if (!value) return std::nullopt;
   std::string_view digits = trimmed(*value);
   if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
-  std::int64_t number = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, number);
-  if (error != std::errc{} || stop != end) return wrong_value(key, *value, "a whole number");
+  const auto number = to_number<std::int64_t>(digits);
+  if (!number) return wrong_value(key, *value, "a whole number");
   return number;
 }
 

@@ -71,10 +71,6 @@ std::vector<NodeId> by_rank(const State& state) {
   return nodes;
 }
 
-std::string count_of(std::size_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 Duration since(Stamp then, Stamp now) {
   // Stamps are a stranger's: their difference may be more than fits.
   const double micros = static_cast<double>(now.micros) - static_cast<double>(then.micros);

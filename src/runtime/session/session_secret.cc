@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "io/file/regular_file.h"
 #include "runtime/session/session_crypto.h"
 
@@ -25,13 +26,6 @@ Bytes32 proof(std::string_view key, std::string_view label, const Secret::Nonces
   text += view_of(nonces.agent);
   text += view_of(nonces.coordinator);
   return hmac_sha256(key, text);
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n\v\f";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
 }
 
 }  // namespace

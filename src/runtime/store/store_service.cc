@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/text.h"
 #include "io/file/locked_file.h"
 #include "io/loop/clock.h"
 #include "io/loop/loop.h"
@@ -20,10 +21,6 @@ constexpr Duration kSay = 30s;
 // Nodes that have lost their connections come back within so long, or not at all. Until then a run
 // that is not over may be theirs.
 constexpr Duration kComeBack = 2s;
-
-std::string count_of(std::uint64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 std::string describe(const CoordinatorCounters& c, const Presence& present) {
   const auto n = [](std::uint64_t number) { return std::to_string(number); };

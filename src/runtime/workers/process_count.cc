@@ -1,12 +1,11 @@
 #include "runtime/workers/process_count.h"
 
-#include <charconv>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 
 namespace regroup::runtime {
 namespace {
@@ -15,15 +14,7 @@ constexpr std::string_view kAdvice = "Pass a number, cpu, gpu or auto";
 
 // Blanks around it are forgiven: Python forgives them, and values come from job scripts.
 std::optional<int> parse_number(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\n";
-  const auto first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  text = text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-  int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
-  if (parsed.ec != std::errc{} || parsed.ptr != end) return {};
-  return number;
+  return to_number<int>(trimmed(text, " \t\n"));
 }
 
 tl::unexpected<Error> refuse(const std::string& nproc, std::string_view why) {

@@ -15,15 +15,6 @@ namespace regroup::runtime {
 
 using namespace core::supervision;
 
-namespace {
-
-std::string ranks_text(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  return (ranks.size() == 1 ? "rank " : "ranks ") + in_ranges(ranks);
-}
-
-}  // namespace
-
 std::string WorkerGroup::dump_file(int rank) const {
   const std::string& error_file = routes_.workers[static_cast<std::size_t>(rank)].error_file;
   if (spec_.take_stacks == TakeStacks::Never || spec_.dump_signal == 0 || error_file.empty())
@@ -181,10 +172,11 @@ void WorkerGroup::judge_hang(const core::hang::Stall& stall) {
   others.insert(others.end(), stall.spinning.begin(), stall.spinning.end());
   std::string line = "this node's workers wait for another's";
   if (!stall.suspects.empty())
-    line = ranks_text(global(stall.suspects)) + (stall.suspects.size() == 1 ? " has " : " have ") +
+    line = ranks_in_words(global(stall.suspects)) +
+           (stall.suspects.size() == 1 ? " has " : " have ") +
            core::hang::signals_in_words(stall.quiet) +
            (others.empty() ? ""
-                           : ", while " + ranks_text(global(others)) +
+                           : ", while " + ranks_in_words(global(others)) +
                                  (others.size() == 1 ? " waits" : " wait"));
   if (events_.waiting)
     events_.waiting("hang: " + line +

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "io/loop/clock.h"
 #include "io/loop/loop.h"
 #include "io/process/process.h"
@@ -22,8 +23,7 @@ namespace {
 std::string started_text(std::size_t count, Duration took) {
   char millis[32];
   std::snprintf(millis, sizeof millis, "%.1f", static_cast<double>(took.count()) / 1e6);
-  return std::to_string(count) + (count == 1 ? " worker" : " workers") + " started in " + millis +
-         " ms";
+  return count_of(count, "worker") + " started in " + millis + " ms";
 }
 
 }  // namespace

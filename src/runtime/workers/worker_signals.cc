@@ -4,26 +4,16 @@
 
 #include <algorithm>
 
+#include "base/text_parts.h"
 #include "io/process/process_table.h"
 #include "io/process/signals.h"
 
 namespace regroup::runtime {
-namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-}  // namespace
 
 SignalNames parse_signals(std::string_view list) {
   SignalNames names;
   while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    const std::string_view name = trimmed(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
+    const std::string_view name = trimmed(take_until(list, ','), " ");
     if (name.empty()) continue;
     const auto number = io::signal_number(name);
     if (!number || *number == SIGKILL || *number == SIGSTOP || *number == SIGCHLD) {

@@ -1,21 +1,9 @@
 #include "sim/world/options.h"
 
-#include <charconv>
-
 #include "base/text.h"
+#include "base/text_parts.h"
 
 namespace regroup::sim {
-namespace {
-
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-}  // namespace
-
 std::string_view to_string(FaultLevel level) {
   switch (level) {
     case FaultLevel::None:
@@ -110,8 +98,9 @@ Result<void> validate(const Options& options) {
 
 Result<SeedRange> parse_seeds(std::string_view text) {
   const auto dots = text.find("..");
-  const auto first = parse_number(text.substr(0, dots));
-  const auto last = dots == std::string_view::npos ? first : parse_number(text.substr(dots + 2));
+  const auto first = to_number<std::uint64_t>(text.substr(0, dots));
+  const auto last =
+      dots == std::string_view::npos ? first : to_number<std::uint64_t>(text.substr(dots + 2));
   if (!first || !last || *last < *first)
     return fail(ErrorKind::InvalidArgument,
                 "--seeds=" + printable(text) + " is no range. Write it as 1..2000");

@@ -1,8 +1,8 @@
 #include "wire/rendezvous/claim_text.h"
 
-#include <charconv>
 #include <cstdint>
 
+#include "base/text_parts.h"
 #include "wire/bytes/limits.h"
 
 namespace regroup::wire {
@@ -15,13 +15,9 @@ using core::rendezvous::Seal;
 constexpr std::string_view kNone = "-";
 
 std::optional<std::int64_t> parse_number(std::string_view text) {
-  std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
   if (text.empty() || text.starts_with('-') || (text.size() > 1 && text.starts_with('0')))
     return std::nullopt;
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stopped != end) return std::nullopt;
-  return value;
+  return to_number<std::int64_t>(text);
 }
 
 // Takes the field before the separator off the front of `text`. Empty: there is no separator.

@@ -1,10 +1,10 @@
 #include "wire/text/error_file.h"
 
 #include <boost/json.hpp>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
+#include "base/text_parts.h"
 #include "wire/bytes/json_text.h"
 
 namespace regroup::wire {
@@ -30,7 +30,7 @@ std::string text_of(const json::value& value) {
   return valid_text(json::serialize(value));
 }
 
-std::optional<std::int64_t> whole_number(double number) {
+std::optional<std::int64_t> truncated(double number) {
   constexpr double kBeyond = 9.2e18;
   if (!std::isfinite(number) || std::abs(number) > kBeyond) return {};
   return static_cast<std::int64_t>(number);
@@ -39,17 +39,12 @@ std::optional<std::int64_t> whole_number(double number) {
 // 1794726077, 1794726077.25, or either as a text.
 std::optional<std::int64_t> number_of(const json::value& value) {
   if (const auto* number = value.if_int64()) return *number;
-  if (const auto* number = value.if_double()) return whole_number(*number);
+  if (const auto* number = value.if_double()) return truncated(*number);
   const json::string* text = value.if_string();
   if (text == nullptr) return {};
-  const char* const end = text->data() + text->size();
-  std::int64_t integer = 0;
-  const auto as_integer = std::from_chars(text->data(), end, integer);
-  if (as_integer.ec == std::errc{} && as_integer.ptr == end) return integer;
-  double real = 0;
-  const auto as_real = std::from_chars(text->data(), end, real);
-  if (as_real.ec != std::errc{} || as_real.ptr != end) return {};
-  return whole_number(real);
+  if (const auto integer = to_number<std::int64_t>(view(*text))) return integer;
+  const auto real = to_number<double>(view(*text));
+  return real ? truncated(*real) : std::nullopt;
 }
 
 std::optional<int> code_of(const json::value& value) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/text_parts.h"
+
 namespace regroup::wire {
 namespace {
 
@@ -18,8 +20,6 @@ constexpr std::array<std::pair<int, std::string_view>, 9> kStatusTexts{
      {431, "Request Header Fields Too Large"},
      {503, "Service Unavailable"},
      {505, "HTTP Version Not Supported"}}};
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -36,12 +36,6 @@ bool is_token(std::string_view text) {
 bool same_word(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return lower(x) == lower(y); });
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t from = text.find_first_not_of(" \t");
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
 }
 
 // One head, line by line. A line is judged by itself and in its turn, the last one also while it is
@@ -130,12 +124,11 @@ class HeadParser {
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
       return refuse(400, "a header has a name, a colon and a value");
     const std::string_view name = line.substr(0, colon);
-    const std::string_view value = trimmed(line.substr(colon + 1));
+    const std::string_view value = trimmed(line.substr(colon + 1), " \t");
     if (same_word(name, "host") && std::exchange(has_host_, true))
       return refuse(400, "there are two Host headers");
     if (same_word(name, "content-length")) {
-      if (value.empty() || !std::all_of(value.begin(), value.end(), is_digit))
-        return refuse(400, "Content-Length is not a number");
+      if (!is_all_digits(value)) return refuse(400, "Content-Length is not a number");
       if (value.find_first_not_of('0') != std::string_view::npos) return refuse_body();
     }
     if (same_word(name, "transfer-encoding")) return refuse_body();
@@ -155,7 +148,7 @@ class HeadParser {
   void take_connection(std::string_view value) {
     while (!value.empty()) {
       const std::size_t comma = value.find(',');
-      const std::string_view word = trimmed(value.substr(0, comma));
+      const std::string_view word = trimmed(value.substr(0, comma), " \t");
       if (same_word(word, "close")) closes_ = true;
       if (same_word(word, "keep-alive")) request_.keep_alive = true;
       value = comma == std::string_view::npos ? "" : value.substr(comma + 1);

@@ -1,27 +1,19 @@
 #include "wire/text/stack_dump.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 
 namespace regroup::wire {
 namespace {
 
 std::optional<int> number(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0) return {};
-  return value;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+  const auto value = to_number<int>(text);
+  return value >= 0 ? value : std::nullopt;
 }
 
 // `Thread 1234 (idle): "MainThread"`, `Thread 0x00007f12 [name] (most recent call first):`,
@@ -50,7 +42,7 @@ std::optional<ThreadStack> thread_line(std::string_view line) {
 
 // `    fetch (loader.py:12)`
 std::optional<StackFrame> py_spy_frame(std::string_view line) {
-  const std::string_view frame = trimmed(line);
+  const std::string_view frame = trimmed(line, " \t\r");
   if (!frame.ends_with(')')) return {};
   const std::size_t open = frame.rfind(" (");
   const std::size_t colon = frame.rfind(':');
@@ -69,7 +61,7 @@ std::optional<StackFrame> faulthandler_frame(std::string_view line) {
   constexpr std::string_view kFile = "File \"";
   constexpr std::string_view kLine = "\", line ";
   constexpr std::string_view kIn = " in ";
-  const std::string_view frame = trimmed(line);
+  const std::string_view frame = trimmed(line, " \t\r");
   if (!frame.starts_with(kFile)) return {};
   const std::size_t after_file = frame.rfind(kLine);
   if (after_file == std::string_view::npos || after_file < kFile.size()) return {};
@@ -172,7 +164,7 @@ std::vector<ThreadStack> parse_stack_dump(std::string_view text) {
       continue;
     }
     if (!inside || (!line.starts_with(' ') && !line.starts_with('\t'))) {
-      inside = inside && trimmed(line).empty();
+      inside = inside && trimmed(line, " \t\r").empty();
       continue;
     }
     auto frame = faulthandler_frame(line);
@@ -220,12 +212,9 @@ Whereabouts whereabouts(const ThreadStack* stack, std::string_view system_call, 
 std::string where_they_are(const std::vector<RankAt>& ranks) {
   std::string text;
   for (const bool collective : {true, false})
-    for (auto& [words, lot] : lots_of(ranks, collective)) {
-      auto sorted = lot;
-      std::sort(sorted.begin(), sorted.end());
+    for (const auto& [words, lot] : lots_of(ranks, collective)) {
       if (!text.empty()) text += "; ";
-      text += (sorted.size() == 1 ? "rank " : "ranks ") + in_ranges(sorted) +
-              verb({words, collective}, sorted.size() == 1) + words;
+      text += ranks_in_words(lot) + verb({words, collective}, lot.size() == 1) + words;
     }
   return text;
 }

@@ -4,10 +4,10 @@
 #include <cctype>
 #include <utility>
 
+#include "base/text_parts.h"
+
 namespace regroup::wire {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // ESC [ ... letter, which is all that Python uses.
 std::string without_colours(std::string_view line) {
