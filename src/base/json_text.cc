@@ -3,38 +3,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstddef>
+
+#include "base/utf8.h"
 
 namespace regroup {
 namespace {
-
-struct CodePoint {
-  char32_t value = 0xfffd;
-  std::size_t bytes = 1;  // How many it takes, or how many are to be replaced together.
-};
-
-bool within(std::string_view text, std::size_t at, unsigned low, unsigned high) {
-  if (at >= text.size()) return false;
-  const auto byte = static_cast<unsigned char>(text[at]);
-  return byte >= low && byte <= high;
-}
-
-CodePoint first_of(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text.front());
-  if (lead < 0x80) return {.value = lead, .bytes = 1};
-  const std::size_t more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-  if (lead < 0xc2 || lead > 0xf4) return {};
-  // What would be longer than need be, a surrogate, or beyond the last code point shows in the
-  // second byte.
-  const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-  const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-  char32_t value = lead & (0x3fu >> more);
-  for (std::size_t i = 1; i <= more; ++i) {
-    if (!within(text, i, i == 1 ? low : 0x80, i == 1 ? high : 0xbf)) return {.bytes = i};
-    value = value << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
-  }
-  return {.value = value, .bytes = more + 1};
-}
 
 void append_unit(std::string& text, unsigned unit) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -42,7 +15,9 @@ void append_unit(std::string& text, unsigned unit) {
   for (const int shift : {12, 8, 4, 0}) text += kDigits[unit >> shift & 15u];
 }
 
-void append_escaped(std::string& text, char32_t point) {
+}  // namespace
+
+void append_json_escaped(std::string& text, char32_t point) {
   switch (point) {
     case '"':
       text += "\\\"";
@@ -79,28 +54,12 @@ void append_escaped(std::string& text, char32_t point) {
   }
 }
 
-}  // namespace
-
-std::string valid_utf8(std::string_view bytes) {
-  std::string text;
-  text.reserve(bytes.size());
-  while (!bytes.empty()) {
-    const CodePoint point = first_of(bytes);
-    if (point.value == 0xfffd)
-      text += "\xef\xbf\xbd";
-    else
-      text += bytes.substr(0, point.bytes);
-    bytes.remove_prefix(point.bytes);
-  }
-  return text;
-}
-
 std::string json_escaped(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());
   while (!text.empty()) {
-    const CodePoint point = first_of(text);
-    append_escaped(escaped, point.value);
+    const CodePoint point = first_code_point(text);
+    append_json_escaped(escaped, point.value);
     text.remove_prefix(point.bytes);
   }
   return escaped;

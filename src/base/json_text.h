@@ -13,13 +13,10 @@
 
 namespace regroup {
 
-// UTF-8 whatever it was: each stretch that is none becomes U+FFFD, as in Python with
-// errors="replace". Lone surrogates are none either.
-std::string valid_utf8(std::string_view bytes);
-
 // What stands between the quotes of a JSON string. All ASCII, so that it survives every terminal
 // and locale: the rest is written as \uXXXX, bytes that are no UTF-8 as \ufffd.
 std::string json_escaped(std::string_view text);
+void append_json_escaped(std::string& out, char32_t point);
 
 class JsonObject {
  public:

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/endpoint.h"
-#include "base/json_text.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/flags/node_range.h"
 #include "cli/flags/run_words.h"
 #include "runtime/rendezvous/rendezvous_settings.h"

@@ -7,6 +7,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace regroup::runtime {
 namespace {

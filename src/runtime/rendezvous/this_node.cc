@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "io/net/interfaces.h"
-#include "wire/bytes/utf8.h"
+#include "wire/bytes/python_text.h"
 
 namespace regroup::runtime {
 namespace {

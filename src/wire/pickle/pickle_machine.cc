@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "wire/bytes/limits.h"
-#include "wire/bytes/utf8.h"
+#include "wire/bytes/python_text.h"
 #include "wire/pickle/pickle_errors.h"
 
 namespace regroup::wire {

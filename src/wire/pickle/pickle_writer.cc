@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "wire/bytes/utf8.h"
+#include "wire/bytes/python_text.h"
 #include "wire/pickle/pickle_time.h"
 
 namespace regroup::wire {

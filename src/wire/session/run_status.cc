@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/json_text.h"
-#include "wire/bytes/json_text.h"
+#include "wire/bytes/half_pairs.h"
 
 namespace regroup::wire {
 namespace {

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/json_text.h"
 #include "base/text_parts.h"
-#include "wire/bytes/json_text.h"
+#include "base/utf8.h"
+#include "wire/bytes/half_pairs.h"
 
 namespace regroup::wire {
 namespace {
@@ -26,8 +28,8 @@ const json::value& field(const json::value& of, const char* name) {
 // What is no text is shown as it stands in the file.
 std::string text_of(const json::value& value) {
   if (value.is_null()) return {};
-  if (value.is_string()) return valid_text(view(value.get_string()));
-  return valid_text(json::serialize(value));
+  if (value.is_string()) return valid_utf8(view(value.get_string()));
+  return valid_utf8(json::serialize(value));
 }
 
 std::optional<std::int64_t> truncated(double number) {
@@ -65,9 +67,9 @@ std::string last_line(std::string_view text) {
 
 // ---- Writing ----
 
-std::size_t escaped_size(std::uint32_t point) {
+std::size_t escaped_size(char32_t point) {
   std::string out;
-  append_escaped(out, point);
+  append_json_escaped(out, point);
   return out.size();
 }
 
@@ -86,19 +88,19 @@ std::string_view head_within(std::string_view text, std::size_t room) {
 
 std::string escaped_head(std::string_view text, std::size_t room) {
   constexpr std::string_view kMark = "...";
-  if (head_within(text, room).size() == text.size()) return escaped(text);
-  return escaped(head_within(text, room - kMark.size())).append(kMark);
+  if (head_within(text, room).size() == text.size()) return json_escaped(text);
+  return json_escaped(head_within(text, room - kMark.size())).append(kMark);
 }
 
 std::string escaped_end(std::string_view text, std::size_t room) {
   constexpr std::string_view kMark = "...\\n";
-  if (head_within(text, room).size() == text.size()) return escaped(text);
+  if (head_within(text, room).size() == text.size()) return json_escaped(text);
   room -= kMark.size();
   // No byte gets shorter when it is escaped, so the rest is out of the question, however long.
   if (text.size() > room) text.remove_prefix(text.size() - room);
   while (!text.empty() && (static_cast<unsigned char>(text[0]) & 0xc0) == 0x80)
     text.remove_prefix(1);
-  std::string out = escaped(text);
+  std::string out = json_escaped(text);
   std::size_t size = out.size();
   while (size > room) {
     const CodePoint point = first_code_point(text);
@@ -176,7 +178,7 @@ std::string with_error_code(std::string_view text, int error_code) {
     if (point.value < 0x80)
       out += rest[0];
     else  // Inside a text: JSON itself is ASCII.
-      append_escaped(out, point.value);
+      append_json_escaped(out, point.value);
     rest.remove_prefix(point.bytes);
   }
   return out;

@@ -7,8 +7,10 @@
 #include <limits>
 #include <optional>
 
+#include "base/json_text.h"
 #include "base/text.h"
-#include "wire/bytes/json_text.h"
+#include "base/utf8.h"
+#include "wire/bytes/half_pairs.h"
 
 namespace regroup::wire {
 namespace {
@@ -57,7 +59,7 @@ std::optional<TimerLine> line_of(const json::object& object, std::string& why) {
     why = "its \"scope_id\" is no text";
     return {};
   }
-  line.scope = valid_text({scope->get_string().data(), scope->get_string().size()});
+  line.scope = valid_utf8({scope->get_string().data(), scope->get_string().size()});
   json::error_code error;
   line.expiration = time->to_number<double>(error);
   if (error) {
@@ -121,7 +123,7 @@ std::string encode_timer_line(const TimerLine& line) {
     expiration.assign(number.data(), end);
   }
   std::string text = R"({"version": 1, "pid": )" + std::to_string(line.pid);
-  text.append(R"(, "scope_id": ")").append(escaped(line.scope));
+  text.append(R"(, "scope_id": ")").append(json_escaped(line.scope));
   text.append(R"(", "expiration_time": )").append(expiration);
   text.append(R"(, "signal": )").append(std::to_string(line.signal));
   if (line.heartbeat) text.append(R"(, "heartbeat": true)");

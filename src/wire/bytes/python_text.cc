@@ -1,4 +1,4 @@
-#include "wire/bytes/utf8.h"
+#include "wire/bytes/python_text.h"
 
 #include <cstddef>
 #include <cstdint>
