@@ -15,6 +15,7 @@
 #include "io/cgroup/cgroup_directory.h"
 #include "io/cgroup/cgroup_files.h"
 #include "io/file/kernel_files.h"
+#include "io/loop/descriptor.h"
 
 namespace regroup::io {
 namespace {
@@ -30,13 +31,13 @@ bool is_name(const std::string& name) {
 // A directory that is removed at the end, or nothing.
 struct Group {
   std::string path;
-  int fd = -1;  // What it is held for: a lock, a way to be born in it, or to join.
+  Descriptor fd;  // What it is held for: a lock, a way to be born in it, or to join.
 
   Group() = default;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   ~Group() {
-    if (fd >= 0) ::close(fd);
+    fd.close();
     remove();
   }
   void remove() {
@@ -115,7 +116,7 @@ Result<void> plant(Group& group, const OwnGroup& own, const std::string& name) {
   remove_abandoned_groups(own.directory, std::string(kGroupPrefix));
   // Another launcher that clears up may take it between the two steps.
   constexpr int kTries = 10;
-  for (int i = 0; i < kTries && group.fd < 0; ++i) {
+  for (int i = 0; i < kTries && !group.fd; ++i) {
     auto made = make_group(own.directory, std::string(kGroupPrefix) + name);
     if (!made) return tl::unexpected(made.error());
     group.path = *made;
@@ -131,8 +132,8 @@ Result<void> grow(Group& leaf, const Group& tree, const std::string& name, const
   auto made = make_group(tree.path, name);
   if (!made) return tl::unexpected(made.error());
   leaf.path = *made;
-  leaf.fd = ::open((leaf.path + file).c_str(), flags | O_CLOEXEC);
-  if (leaf.fd < 0)
+  leaf.fd = Descriptor(::open((leaf.path + file).c_str(), flags | O_CLOEXEC));
+  if (!leaf.fd)
     return fail(ErrorKind::Io, "cannot open " + leaf.path + file + ": " + std::strerror(errno));
   return {};
 }
@@ -239,12 +240,12 @@ Result<std::unique_ptr<CgroupLeaf>> CgroupTree::make_leaf(const std::string& nam
 CgroupLeaf::CgroupLeaf(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CgroupLeaf::~CgroupLeaf() = default;
 
-int CgroupLeaf::born_in() const { return impl_->unified.fd; }
+int CgroupLeaf::born_in() const { return impl_->unified.fd.get(); }
 
 std::vector<GroupToJoin> CgroupLeaf::join() const {
   if (!impl_->memory_v1) return {};
   // A limit must hold from the first instruction; for an account that is not worth a slow start.
-  return {{.procs = impl_->memory_v1.fd, .later = !impl_->limited}};
+  return {{.procs = impl_->memory_v1.fd.get(), .later = !impl_->limited}};
 }
 
 MemoryAccount CgroupLeaf::memory() const {

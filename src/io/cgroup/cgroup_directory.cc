@@ -57,20 +57,14 @@ Result<std::string> make_group(const std::string& parent, const std::string& nam
 void remove_abandoned_groups(const std::string& parent, const std::string& prefix) {
   for (const std::string& directory : children(parent)) {
     if (!std::string_view(directory).substr(parent.size() + 1).starts_with(prefix)) continue;
-    const int lock = lock_group(directory);
-    if (lock < 0) continue;
-    remove_once(directory);
-    ::close(lock);
+    if (const Descriptor lock = lock_group(directory)) remove_once(directory);
   }
 }
 
-int lock_group(const std::string& directory) {
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  const int error = errno;
-  ::close(fd);
-  errno = error;
-  return -1;
+Descriptor lock_group(const std::string& directory) {
+  Descriptor group(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (group && ::flock(group.get(), LOCK_EX | LOCK_NB) != 0) group.close();
+  return group;
 }
 
 bool remove_group(const std::string& directory) {

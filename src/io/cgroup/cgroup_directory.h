@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "io/loop/descriptor.h"
 #include "regroup/result.h"
 
 namespace regroup::io {
@@ -15,8 +16,8 @@ Result<std::string> make_group(const std::string& parent, const std::string& nam
 void remove_abandoned_groups(const std::string& parent, const std::string& prefix);
 
 // Says for as long as the descriptor is open that the group has an owner, even while it is empty.
-// -1: somebody else said so before, or it cannot be opened.
-int lock_group(const std::string& directory);
+// None: somebody else said so before, or it cannot be opened.
+Descriptor lock_group(const std::string& directory);
 
 // With all groups below. The kernel removes only what nobody lives in, so nothing can be lost;
 // those who have just been killed are waited for a few milliseconds. False: it is still there.

@@ -40,7 +40,7 @@ Result<void> make_way(const std::string& path) {
                        "something is there that is neither a pipe nor an empty file. Choose "
                        "another path.");
   if (S_ISFIFO(info.st_mode)) {
-    const OwnedFd probe(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+    const Descriptor probe(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
     if (probe)
       return cannot_make(path,
                          "a pipe is there, and somebody reads it: another launcher? Stop it, "
@@ -95,7 +95,7 @@ struct Fifo::Watch final : Watcher {
   std::function<void()> readable;
 };
 
-Fifo::Fifo(std::string path, OwnedFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+Fifo::Fifo(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
 Result<std::unique_ptr<Fifo>> Fifo::create(const std::string& path) {
   if (auto free = make_way(path); !free) return tl::unexpected(free.error());
@@ -110,7 +110,7 @@ Result<std::unique_ptr<Fifo>> Fifo::create(const std::string& path) {
   }
   // To read and to write: so it has a reader for good, opening it does not wait for a writer, and
   // there is no end of file each time that the last one goes.
-  OwnedFd fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  Descriptor fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   const int error = errno;
   std::unique_ptr<Fifo> fifo(new Fifo(path, std::move(fd)));
   struct stat info {};
@@ -152,7 +152,7 @@ Result<void> write_to_fifo(const std::string& path, std::string_view text, Durat
     return fail(ErrorKind::InvalidArgument,
                 what + std::to_string(text.size()) + " bytes are more than the " +
                     std::to_string(PIPE_BUF) + " that it takes at once.");
-  const OwnedFd fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  const Descriptor fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd && errno == ENXIO)
     return fail(ErrorKind::Connection, what + "nobody reads it. Its launcher has ended.");
   if (!fd)

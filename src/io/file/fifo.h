@@ -43,10 +43,10 @@ class Fifo {
 
  private:
   struct Watch;
-  Fifo(std::string path, OwnedFd fd);
+  Fifo(std::string path, Descriptor fd);
 
   std::string path_;
-  OwnedFd fd_;
+  Descriptor fd_;
   std::size_t capacity_ = 0;
   dev_t device_ = 0;
   ino_t file_ = 0;

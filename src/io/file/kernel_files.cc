@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/text_parts.h"
+#include "io/loop/descriptor.h"
 
 namespace regroup::io {
 namespace {
@@ -18,27 +19,23 @@ std::string_view without_line_end(std::string_view text) {
 }  // namespace
 
 std::optional<std::string> read_text(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return {};
   std::string text;
   char part[4096];
   ssize_t got = 0;
   do {
-    got = ::read(fd, part, sizeof part);
+    got = ::read(fd.get(), part, sizeof part);
     if (got > 0) text.append(part, static_cast<std::size_t>(got));
   } while (got > 0 || (got < 0 && errno == EINTR));
-  ::close(fd);
   if (got < 0) return {};
   return text;
 }
 
 int write_text(const std::string& path, std::string_view text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return errno;
-  const ssize_t put = ::write(fd, text.data(), text.size());
-  const int error = put < 0 ? errno : 0;
-  ::close(fd);
-  return error;
+  const Descriptor fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd) return errno;
+  return ::write(fd.get(), text.data(), text.size()) < 0 ? errno : 0;
 }
 
 std::optional<std::uint64_t> number_of(std::string_view text, std::string_view key) {

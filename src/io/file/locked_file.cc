@@ -25,13 +25,12 @@ tl::unexpected<Error> file_error(const char* action, const std::string& path) {
 
 Result<LockedFile> LockedFile::open(const std::string& path, Lock lock, Instant deadline) {
   const int flags = lock == Lock::Exclusive ? O_RDWR | O_CREAT : O_RDONLY;
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  if (fd < 0) return file_error("open", path);
-  LockedFile file(fd, path);
+  LockedFile file(Descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0644)), path);
+  if (!file.fd_) return file.failed("open");
   const int operation = (lock == Lock::Exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB;
   // flock knows no deadline. Holders keep the lock for microseconds, so the first tries are quick.
   Duration pause = 50us;
-  while (::flock(fd, operation) != 0) {
+  while (::flock(file.fd_.get(), operation) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return file.failed("lock");
     if (now() >= deadline)
       return fail(ErrorKind::Timeout, "cannot lock '" + path + "': somebody holds it all the time");
@@ -40,16 +39,9 @@ Result<LockedFile> LockedFile::open(const std::string& path, Lock lock, Instant 
   }
   // Somebody may have removed it between our open and our lock; what we wrote there would be lost.
   struct stat info {};
-  if (::fstat(fd, &info) != 0) return file.failed("look at");
+  if (::fstat(file.fd_.get(), &info) != 0) return file.failed("look at");
   if (info.st_nlink == 0) return open(path, lock, deadline);
   return file;
-}
-
-LockedFile::LockedFile(LockedFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
-
-LockedFile::~LockedFile() {
-  if (fd_ >= 0) ::close(fd_);  // Gives up the lock.
 }
 
 tl::unexpected<Error> LockedFile::failed(const char* action) const {
@@ -58,33 +50,29 @@ tl::unexpected<Error> LockedFile::failed(const char* action) const {
 
 Result<std::uint64_t> LockedFile::size() const {
   struct stat info {};
-  if (::fstat(fd_, &info) != 0) return failed("look at");
+  if (::fstat(fd_.get(), &info) != 0) return failed("look at");
   return static_cast<std::uint64_t>(info.st_size);
-}
-
-FileAnchor::~FileAnchor() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 bool LockedFile::is(const FileAnchor& anchor) const {
   struct stat mine {};
   struct stat held {};
-  return anchor.fd_ >= 0 && ::fstat(fd_, &mine) == 0 && ::fstat(anchor.fd_, &held) == 0 &&
+  return anchor.fd_ && ::fstat(fd_.get(), &mine) == 0 && ::fstat(anchor.fd_.get(), &held) == 0 &&
          mine.st_dev == held.st_dev && mine.st_ino == held.st_ino;
 }
 
 Result<FileAnchor> LockedFile::anchor() const {
   // Not a duplicate of our descriptor, which would share the lock and keep it.
-  const std::string self = "/proc/self/fd/" + std::to_string(fd_);
-  const int fd = ::open(self.c_str(), O_PATH | O_CLOEXEC);
-  if (fd < 0) return failed("hold on to");
-  return FileAnchor(fd);
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_.get());
+  Descriptor fd(::open(self.c_str(), O_PATH | O_CLOEXEC));
+  if (!fd) return failed("hold on to");
+  return FileAnchor(std::move(fd));
 }
 
 Result<void> LockedFile::read_from(std::uint64_t offset, ByteBuffer& out) const {
   for (;;) {
     const auto room = out.prepare(64 * 1024);
-    const ssize_t got = ::pread(fd_, room.data(), room.size(), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(fd_.get(), room.data(), room.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failed("read");
     if (got == 0) return {};
@@ -98,7 +86,7 @@ Result<void> LockedFile::append(std::string_view bytes) {
   if (!before) return tl::unexpected(before.error());
   std::uint64_t end = *before;
   while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(end));
+    const ssize_t put = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(end));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) {
       auto failure = failed("write to");
@@ -113,7 +101,7 @@ Result<void> LockedFile::append(std::string_view bytes) {
 }
 
 Result<void> LockedFile::truncate(std::uint64_t size) {
-  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return failed("shorten");
+  if (::ftruncate(fd_.get(), static_cast<off_t>(size)) != 0) return failed("shorten");
   return {};
 }
 
@@ -124,11 +112,11 @@ Result<void> remove_file(const std::string& path) {
 
 Result<void> write_file(const std::string& path, std::string_view contents) {
   const std::string fresh = path + ".new." + std::to_string(::getpid());
-  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return file_error("write", path);
+  Descriptor fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd) return file_error("write", path);
   const bool whole =
-      ::write(fd, contents.data(), contents.size()) == static_cast<ssize_t>(contents.size());
-  if (::close(fd) == 0 && whole && std::rename(fresh.c_str(), path.c_str()) == 0) return {};
+      ::write(fd.get(), contents.data(), contents.size()) == static_cast<ssize_t>(contents.size());
+  if (fd.close() && whole && std::rename(fresh.c_str(), path.c_str()) == 0) return {};
   auto failure = file_error("write", path);
   ::unlink(fresh.c_str());
   return failure;

@@ -8,6 +8,7 @@
 
 #include "base/byte_buffer.h"
 #include "base/instant.h"
+#include "io/loop/descriptor.h"
 #include "regroup/result.h"
 
 namespace regroup::io {
@@ -20,17 +21,11 @@ enum class Lock { Shared, Exclusive };
 class FileAnchor {
  public:
   FileAnchor() = default;
-  FileAnchor(FileAnchor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileAnchor& operator=(FileAnchor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileAnchor();
 
  private:
   friend class LockedFile;
-  explicit FileAnchor(int fd) : fd_(fd) {}
-  int fd_ = -1;
+  explicit FileAnchor(Descriptor fd) : fd_(std::move(fd)) {}
+  Descriptor fd_;
 };
 
 // Open and locked for as long as the object lives.
@@ -39,10 +34,6 @@ class LockedFile {
   // An exclusive one creates the file (mode 0644); for a shared one it must be there. The lock is
   // tried for until the deadline.
   static Result<LockedFile> open(const std::string& path, Lock lock, Instant deadline);
-
-  LockedFile(LockedFile&& other) noexcept;
-  LockedFile& operator=(LockedFile&&) = delete;
-  ~LockedFile();
 
   Result<std::uint64_t> size() const;
 
@@ -61,10 +52,10 @@ class LockedFile {
   Result<void> truncate(std::uint64_t size);
 
  private:
-  LockedFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  LockedFile(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   tl::unexpected<Error> failed(const char* action) const;
 
-  int fd_;
+  Descriptor fd_;  // Closing it gives up the lock.
   std::string path_;
 };
 

@@ -11,8 +11,8 @@
 namespace regroup::io {
 namespace {
 
-OwnedFd open_empty(const std::string& path) {
-  return OwnedFd(
+Descriptor open_empty(const std::string& path) {
+  return Descriptor(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
 }
 
@@ -24,7 +24,7 @@ tl::unexpected<Error> file_error(const char* action, const std::string& path) {
 }  // namespace
 
 Result<LogFile> LogFile::open(const std::string& path) {
-  OwnedFd fd = open_empty(path);
+  Descriptor fd = open_empty(path);
   if (!fd) return file_error("open", path);
   const bool regular = kind_of(fd.get()) == FdKind::File;
   return LogFile(path, std::move(fd), regular);
@@ -41,14 +41,14 @@ Result<void> LogFile::rotate(int keep) {
       return file_error("rename", numbered(number));
   if (std::rename(path_.c_str(), numbered(1).c_str()) != 0 && errno != ENOENT)
     return file_error("rename", path_);
-  OwnedFd fresh = open_empty(path_);
+  Descriptor fresh = open_empty(path_);
   if (!fresh) return file_error("open", path_);
   fd_ = std::move(fresh);
   return {};
 }
 
 std::string read_end(const std::string& path, std::size_t most) {
-  const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
   const auto size = static_cast<std::size_t>(info.st_size);

@@ -17,7 +17,7 @@ class LogFile {
   const std::string& path() const { return path_; }
   int descriptor() const { return fd_.get(); }
   bool is_regular() const { return regular_; }  // Others (/dev/null, a FIFO) cannot be put aside.
-  OwnedFd take_descriptor() { return std::move(fd_); }
+  Descriptor take_descriptor() { return std::move(fd_); }
 
   Put write(std::string_view bytes) { return write_all(fd_.get(), bytes); }
 
@@ -26,10 +26,10 @@ class LogFile {
   Result<void> rotate(int keep);
 
  private:
-  LogFile(std::string path, OwnedFd fd, bool regular)
+  LogFile(std::string path, Descriptor fd, bool regular)
       : path_(std::move(path)), fd_(std::move(fd)), regular_(regular) {}
   std::string path_;
-  OwnedFd fd_;
+  Descriptor fd_;
   bool regular_;
 };
 

@@ -22,11 +22,6 @@ tl::unexpected<Error> no_descriptor(const char* what) {
 
 }  // namespace
 
-void OwnedFd::close() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 std::string error_in_words(int error) {
   char buffer[128];
   return ::strerror_r(error, buffer, sizeof buffer);  // The GNU one; strerror is not for threads.
@@ -35,7 +30,7 @@ std::string error_in_words(int error) {
 Result<Pipe> make_pipe(std::size_t capacity) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return no_descriptor("make a pipe");
-  Pipe pipe{OwnedFd(ends[0]), OwnedFd(ends[1])};
+  Pipe pipe{Descriptor(ends[0]), Descriptor(ends[1])};
   // Each end has its own flags, so the writer still blocks.
   if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return no_descriptor("set up a pipe");
   // Refused beyond the user's share of memory for pipes. A small pipe works as well, at more cost.
@@ -84,14 +79,14 @@ Put write_all(int fd, std::string_view bytes) {
   return put;
 }
 
-Result<OwnedFd> open_null() {
-  OwnedFd fd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+Result<Descriptor> open_null() {
+  Descriptor fd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   if (!fd) return no_descriptor("open /dev/null");
   return fd;
 }
 
-Result<OwnedFd> duplicate(int fd) {
-  OwnedFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+Result<Descriptor> duplicate(int fd) {
+  Descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (!copy) return no_descriptor("duplicate a descriptor");
   return copy;
 }
@@ -112,7 +107,7 @@ bool is_same_file(int fd, int other) {
 }
 
 Result<WakeUp> WakeUp::open() {
-  OwnedFd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Descriptor fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd) return no_descriptor("make an event descriptor");
   return WakeUp(std::move(fd));
 }

@@ -7,32 +7,16 @@
 #include <string_view>
 #include <utility>
 
+#include "io/loop/descriptor.h"
 #include "regroup/result.h"
 
 namespace regroup::io {
 
-// Closed when it goes. -1: none.
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd = -1) : fd_(fd) {}
-  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OwnedFd() { close(); }
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void close();
-
- private:
-  int fd_;
-};
+using OwnedFd = Descriptor;
 
 struct Pipe {
-  OwnedFd read;   // Does not block.
-  OwnedFd write;  // Blocks, as programs expect of their output.
+  Descriptor read;   // Does not block.
+  Descriptor write;  // Blocks, as programs expect of their output.
   std::size_t capacity = 0;
 };
 // Of `capacity` bytes, or less where the system is sparing with memory.
@@ -57,8 +41,8 @@ Put write_all(int fd, std::string_view bytes);
 // What people call an errno.
 std::string error_in_words(int error);
 
-Result<OwnedFd> open_null();        // To write to: /dev/null.
-Result<OwnedFd> duplicate(int fd);  // Not inherited by processes.
+Result<Descriptor> open_null();        // To write to: /dev/null.
+Result<Descriptor> duplicate(int fd);  // Not inherited by processes.
 
 enum class FdKind { Closed, Terminal, File, Device, Stream };  // Stream: a pipe or a socket.
 FdKind kind_of(int fd);
@@ -73,8 +57,8 @@ class WakeUp {
   void clear() const;
 
  private:
-  explicit WakeUp(OwnedFd fd) : fd_(std::move(fd)) {}
-  OwnedFd fd_;
+  explicit WakeUp(Descriptor fd) : fd_(std::move(fd)) {}
+  Descriptor fd_;
 };
 
 }  // namespace regroup::io

@@ -49,7 +49,7 @@ TEST(Pipe, DescriptorsAreToldApart) {
 }
 
 TEST(Pipe, SaysWhyNothingWasWritten) {
-  const OwnedFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   const Put put = write_all(full.get(), "x");
   EXPECT_EQ(put.bytes, 0u);
   EXPECT_EQ(error_in_words(put.error), "No space left on device");

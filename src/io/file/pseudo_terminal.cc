@@ -19,13 +19,13 @@ tl::unexpected<Error> failed() {
 
 Result<PseudoTerminal> make_pseudo_terminal(int like) {
   PseudoTerminal made;
-  made.master = OwnedFd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
+  made.master = Descriptor(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
   const int master = made.master.get();
   char name[128];
   if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0 ||
       ::ptsname_r(master, name, sizeof name) != 0)
     return failed();
-  made.slave = OwnedFd(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  made.slave = Descriptor(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!made.slave) return failed();
 
   termios modes{};

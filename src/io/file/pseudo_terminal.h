@@ -8,8 +8,8 @@
 namespace regroup::io {
 
 struct PseudoTerminal {
-  OwnedFd master;  // Ours, to read from; does not block.
-  OwnedFd slave;   // The worker's. Never a controlling terminal: Ctrl-C stays with ours.
+  Descriptor master;  // Ours, to read from; does not block.
+  Descriptor slave;   // The worker's. Never a controlling terminal: Ctrl-C stays with ours.
 };
 
 // Bytes come through unchanged, nothing is echoed, and the window is as large as that of `like`.

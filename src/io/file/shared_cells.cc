@@ -41,7 +41,7 @@ Result<void> SharedCells::map(int fd) {
 }
 
 Result<std::unique_ptr<SharedCells>> SharedCells::create(std::size_t cells) {
-  OwnedFd fd(::memfd_create("regroup_cells", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Descriptor fd(::memfd_create("regroup_cells", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return cannot("make", "in memory", errno);
   const std::string path =
       "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd.get());
@@ -60,7 +60,7 @@ Result<std::unique_ptr<SharedCells>> SharedCells::create(std::size_t cells) {
 
 Result<std::unique_ptr<SharedCells>> SharedCells::open(const std::string& path, std::size_t cells) {
   // Not blocking: the path may have become that of somebody's pipe.
-  const OwnedFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  const Descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return cannot("open", path, errno);
   std::unique_ptr<SharedCells> shared(new SharedCells(path, cells));
   if (auto mapped = shared->map(fd.get()); !mapped) return tl::unexpected(mapped.error());

@@ -35,7 +35,7 @@ class SharedCells {
 
   std::string path_;
   std::size_t count_;
-  OwnedFd fd_;  // The owner's.
+  Descriptor fd_;  // The owner's.
   std::atomic<std::int64_t>* cells_ = nullptr;
 };
 

@@ -1,7 +1,5 @@
 #include "io/loop/ready_set.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <system_error>
 
@@ -10,29 +8,27 @@
 namespace regroup::io {
 
 ReadySet::ReadySet() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-  if (epoll_ < 0) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+  if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll_create1");
 }
-
-ReadySet::~ReadySet() { ::close(epoll_); }
 
 bool ReadySet::add(int fd, std::uint32_t events, Watcher& watcher) {
   epoll_event event{events, {.ptr = &watcher}};
-  return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 void ReadySet::change(int fd, std::uint32_t events, Watcher& watcher) {
   epoll_event event{events, {.ptr = &watcher}};
-  CHECK(::epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event) == 0);
+  CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0);
 }
 
 void ReadySet::remove(int fd, Watcher& watcher) {
-  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   for (int i = 0; i < batch_size_; ++i)
     if (batch_[i].data.ptr == &watcher) batch_[i].data.ptr = nullptr;
 }
 
 bool ReadySet::dispatch() {
-  batch_size_ = ::epoll_wait(epoll_, batch_.data(), static_cast<int>(batch_.size()), 0);
+  batch_size_ = ::epoll_wait(epoll_.get(), batch_.data(), static_cast<int>(batch_.size()), 0);
   for (int i = 0; i < batch_size_; ++i)
     if (auto* watcher = static_cast<Watcher*>(batch_[i].data.ptr)) watcher->ready(batch_[i].events);
   const bool somebody = batch_size_ > 0;

@@ -10,6 +10,8 @@
 #include <array>
 #include <cstdint>
 
+#include "io/loop/descriptor.h"
+
 namespace regroup::io {
 
 // Hears that its descriptor is ready. Level-triggered: it is called again as long as it is. Remove
@@ -23,7 +25,6 @@ class Watcher {
 class ReadySet {
  public:
   ReadySet();  // Throws std::system_error if there are no descriptors left.
-  ~ReadySet();
   ReadySet(const ReadySet&) = delete;
   ReadySet& operator=(const ReadySet&) = delete;
 
@@ -37,10 +38,10 @@ class ReadySet {
   // Calls everybody who is ready now, once at least; not from inside a watcher's call.
   void dispatch_all();
 
-  int descriptor() const { return epoll_; }  // Readable when somebody is ready.
+  int descriptor() const { return epoll_.get(); }  // Readable when somebody is ready.
 
  private:
-  int epoll_;
+  Descriptor epoll_;
   // Of the dispatch that is under way: a watcher that is removed must not be called any more.
   std::array<epoll_event, 256> batch_;
   int batch_size_ = 0;

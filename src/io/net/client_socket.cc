@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -35,26 +34,16 @@ Result<void> wait_for(int fd, short events, Instant deadline, const char* what) 
 
 }  // namespace
 
-ClientSocket::ClientSocket(ClientSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-ClientSocket& ClientSocket::operator=(ClientSocket&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-ClientSocket::~ClientSocket() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Result<ClientSocket> ClientSocket::connect(const Address& address, Instant deadline) {
   const auto refused = [&](int error) {
     return fail(ErrorKind::Connection,
                 "cannot connect to " + address.text() + ": " + std::strerror(error));
   };
-  const int fd =
-      ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
-  if (fd < 0) return refused(errno);
-  ClientSocket socket(fd);
+  Descriptor made(
+      ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  if (!made) return refused(errno);
+  const int fd = made.get();
+  ClientSocket socket(std::move(made));
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   keep_alive(fd);
@@ -71,38 +60,38 @@ Result<ClientSocket> ClientSocket::connect(const Address& address, Instant deadl
 
 Result<void> ClientSocket::send(std::string_view bytes, Instant deadline) {
   while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
       continue;
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return fail(ErrorKind::Connection, std::strerror(errno));
-    if (auto ready = wait_for(fd_, POLLOUT, deadline, "send"); !ready) return ready;
+    if (auto ready = wait_for(socket_.get(), POLLOUT, deadline, "send"); !ready) return ready;
   }
   return {};
 }
 
 Result<std::size_t> ClientSocket::receive(std::span<char> room, Instant deadline) {
   for (;;) {
-    const ssize_t got = ::recv(fd_, room.data(), room.size(), 0);
+    const ssize_t got = ::recv(socket_.get(), room.data(), room.size(), 0);
     if (got > 0) return static_cast<std::size_t>(got);
     if (got == 0) return fail(ErrorKind::Connection, "the peer closed the connection");
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return fail(ErrorKind::Connection, std::strerror(errno));
-    if (auto ready = wait_for(fd_, POLLIN, deadline, "receive"); !ready)
+    if (auto ready = wait_for(socket_.get(), POLLIN, deadline, "receive"); !ready)
       return tl::unexpected(ready.error());
   }
 }
 
 // Of a connection that the peer has reset already it fails, and there is nothing left to end.
-void ClientSocket::shut_down() { ::shutdown(fd_, SHUT_RDWR); }
+void ClientSocket::shut_down() { ::shutdown(socket_.get(), SHUT_RDWR); }
 
 Address ClientSocket::local_address() const {
   Address address;
   address.size = sizeof address.storage;
   // Of a socket that was connected it cannot fail.
-  CHECK(::getsockname(fd_, address.get(), &address.size) == 0);
+  CHECK(::getsockname(socket_.get(), address.get(), &address.size) == 0);
   return address;
 }
 

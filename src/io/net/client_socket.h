@@ -5,8 +5,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/instant.h"
+#include "io/loop/descriptor.h"
 #include "io/net/address.h"
 #include "regroup/result.h"
 
@@ -15,10 +17,6 @@ namespace regroup::io {
 class ClientSocket {
  public:
   static Result<ClientSocket> connect(const Address& address, Instant deadline);
-
-  ClientSocket(ClientSocket&& other) noexcept;
-  ClientSocket& operator=(ClientSocket&& other) noexcept;
-  ~ClientSocket();
 
   // A timeout may leave part of it sent: the connection is of no use afterwards.
   Result<void> send(std::string_view bytes, Instant deadline);
@@ -34,8 +32,8 @@ class ClientSocket {
   Address local_address() const;
 
  private:
-  explicit ClientSocket(int fd) : fd_(fd) {}
-  int fd_;
+  explicit ClientSocket(Descriptor socket) : socket_(std::move(socket)) {}
+  Descriptor socket_;
 };
 
 }  // namespace regroup::io

@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,25 +10,13 @@
 
 #include "base/check.h"
 #include "io/loop/clock.h"
+#include "io/loop/descriptor.h"
 #include "io/loop/limits.h"
 #include "io/loop/ready_set.h"
 #include "io/net/tcp_connection.h"
 
 namespace regroup::io {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 struct Bound {
   Descriptor socket;
@@ -62,12 +49,12 @@ tl::unexpected<Error> bind_failure(const Address& address, int error) {
   return failure;
 }
 
-bool has_ipv6() { return Descriptor(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)).get() >= 0; }
+bool has_ipv6() { return bool(Descriptor(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0))); }
 
 Result<Bound> bind_one(Address address) {
   Descriptor socket(
       ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
-  if (socket.get() < 0) return bind_failure(address, errno);
+  if (!socket) return bind_failure(address, errno);
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (address.family() == AF_INET6) {
@@ -119,9 +106,10 @@ class Acceptor final : private Watcher {
     for (int n = 0; n < kAcceptsInOneTurn; ++n) {
       Address peer;
       peer.size = sizeof peer.storage;
-      const int fd = ::accept4(socket_.get(), peer.get(), &peer.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd >= 0) {
-        on_connection_(adopt_connection(loop_, fd, peer));
+      Descriptor socket(
+          ::accept4(socket_.get(), peer.get(), &peer.size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (socket) {
+        on_connection_(adopt_connection(loop_, std::move(socket), peer));
         continue;
       }
       if (errno == EINTR || errno == ECONNABORTED) continue;

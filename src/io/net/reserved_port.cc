@@ -2,7 +2,6 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -22,51 +21,35 @@ Address wildcard(int family) {
   return address;
 }
 
-// The descriptor, or -1 and errno.
-int bind_wildcard(int family) {
-  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
-  if (fd < 0) return -1;
+// None: errno says why.
+Descriptor bind_wildcard(int family) {
+  Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!socket) return socket;
   const int on = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (family == AF_INET6) {
     const int only_v6 = 0;
-    ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
   }
   const Address any = wildcard(family);
-  if (::bind(fd, any.get(), any.size) == 0) return fd;
-  const int error = errno;
-  ::close(fd);
-  errno = error;
-  return -1;
+  if (::bind(socket.get(), any.get(), any.size) != 0) return Descriptor();
+  return socket;
 }
 
 }  // namespace
 
 Result<ReservedPort> ReservedPort::open() {
-  int fd = bind_wildcard(AF_INET6);
-  if (fd < 0 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) fd = bind_wildcard(AF_INET);
-  if (fd < 0)
+  Descriptor socket = bind_wildcard(AF_INET6);
+  if (!socket && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) socket = bind_wildcard(AF_INET);
+  if (!socket)
     return fail(ErrorKind::Io, std::string("cannot reserve a port: ") + std::strerror(errno) +
                                    (errno == EADDRINUSE ? ". All ports of the range in "
                                                           "net.ipv4.ip_local_port_range are taken."
                                                         : ""));
   Address bound;
   bound.size = sizeof bound.storage;
-  ::getsockname(fd, bound.get(), &bound.size);
-  return ReservedPort(fd, bound.port());
-}
-
-ReservedPort::ReservedPort(ReservedPort&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), port_(other.port_) {}
-
-ReservedPort& ReservedPort::operator=(ReservedPort&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(port_, other.port_);
-  return *this;
-}
-
-ReservedPort::~ReservedPort() {
-  if (fd_ >= 0) ::close(fd_);
+  ::getsockname(socket.get(), bound.get(), &bound.size);
+  return ReservedPort(std::move(socket), bound.port());
 }
 
 }  // namespace regroup::io

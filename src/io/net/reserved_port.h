@@ -6,11 +6,15 @@
 // one has gone, the port is reserved as before. So the number can be told to a worker that will
 // open the port much later, without the race of finding a free port and closing it again.
 //
+// It is given back when the object goes; whoever listens on it goes on.
+//
 // It is no lock: whoever asks for just this number, with SO_REUSEADDR, gets it too.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
+#include "io/loop/descriptor.h"
 #include "regroup/result.h"
 
 namespace regroup::io {
@@ -20,15 +24,11 @@ class ReservedPort {
   // On all interfaces: IPv6 and IPv4 where there is IPv6, else IPv4.
   static Result<ReservedPort> open();
 
-  ReservedPort(ReservedPort&& other) noexcept;
-  ReservedPort& operator=(ReservedPort&& other) noexcept;
-  ~ReservedPort();  // Gives it back. Whoever listens on it goes on.
-
   std::uint16_t port() const { return port_; }
 
  private:
-  ReservedPort(int fd, std::uint16_t port) : fd_(fd), port_(port) {}
-  int fd_;
+  ReservedPort(Descriptor socket, std::uint16_t port) : socket_(std::move(socket)), port_(port) {}
+  Descriptor socket_;
   std::uint16_t port_;
 };
 

@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,11 +18,11 @@ namespace {
 
 class TcpConnection final : public Connection, private Watcher {
  public:
-  TcpConnection(ReadySet& sockets, int fd, const Address& peer)
-      : sockets_(sockets), fd_(fd), peer_(peer) {
+  TcpConnection(ReadySet& sockets, Descriptor socket, const Address& peer)
+      : sockets_(sockets), socket_(std::move(socket)), peer_(peer) {
     const int on = 1;
-    ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    keep_alive(fd_);
+    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    keep_alive(socket_.get());
   }
   ~TcpConnection() override { close(); }
 
@@ -38,9 +37,10 @@ class TcpConnection final : public Connection, private Watcher {
   std::string peer() const override { return peer_.text(); }
 
   void flush() override {
-    if (blocked_ || output_.empty() || fd_ < 0) return;
+    if (blocked_ || output_.empty() || !socket_) return;
     const auto bytes = output_.view();
-    const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent =
+        ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     // A broken socket reports itself to the loop: the owner, who may be in the middle of something,
     // hears of it from there.
     output_.consume(sent > 0 ? static_cast<std::size_t>(sent) : 0);
@@ -49,13 +49,13 @@ class TcpConnection final : public Connection, private Watcher {
       watch();
     } else {
       output_.release_if_empty(kIdleOutput);
-      if (ending_) ::shutdown(fd_, SHUT_WR);
+      if (ending_) ::shutdown(socket_.get(), SHUT_WR);
     }
   }
 
   void end_output() override {
     ending_ = true;
-    if (output_.empty() && fd_ >= 0) ::shutdown(fd_, SHUT_WR);
+    if (output_.empty() && socket_) ::shutdown(socket_.get(), SHUT_WR);
   }
 
   void pause_reading() override {
@@ -70,9 +70,9 @@ class TcpConnection final : public Connection, private Watcher {
 
   void close() override {
     owner_ = nullptr;
-    if (fd_ < 0) return;
-    if (watched_) sockets_.remove(fd_, *this);
-    ::close(std::exchange(fd_, -1));
+    if (!socket_) return;
+    if (watched_) sockets_.remove(socket_.get(), *this);
+    socket_.close();
     input_ = {};
     output_ = {};
   }
@@ -82,9 +82,9 @@ class TcpConnection final : public Connection, private Watcher {
     const std::uint32_t wanted = (paused_ ? 0u : EPOLLIN) | (blocked_ ? EPOLLOUT : 0u);
     if (owner_ == nullptr || (watched_ && wanted == watching_)) return;
     if (watched_)
-      sockets_.change(fd_, wanted, *this);
+      sockets_.change(socket_.get(), wanted, *this);
     else
-      watched_ = sockets_.add(fd_, wanted, *this);
+      watched_ = sockets_.add(socket_.get(), wanted, *this);
     watching_ = wanted;
   }
 
@@ -106,7 +106,7 @@ class TcpConnection final : public Connection, private Watcher {
 
   void read() {
     const auto room = input_.prepare(next_read_);
-    const ssize_t got = ::recv(fd_, room.data(), next_read_, MSG_DONTWAIT);
+    const ssize_t got = ::recv(socket_.get(), room.data(), next_read_, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got < 0) return lost(std::strerror(errno));
     if (got == 0) return lost("closed by the peer");
@@ -128,7 +128,7 @@ class TcpConnection final : public Connection, private Watcher {
   }
 
   ReadySet& sockets_;
-  int fd_;
+  Descriptor socket_;
   Address peer_;
   ConnectionOwner* owner_ = nullptr;
   ByteBuffer input_;
@@ -143,8 +143,8 @@ class TcpConnection final : public Connection, private Watcher {
 
 }  // namespace
 
-std::shared_ptr<Connection> adopt_connection(Loop& loop, int fd, const Address& peer) {
-  return std::make_shared<TcpConnection>(loop.sockets(), fd, peer);
+std::shared_ptr<Connection> adopt_connection(Loop& loop, Descriptor socket, const Address& peer) {
+  return std::make_shared<TcpConnection>(loop.sockets(), std::move(socket), peer);
 }
 
 }  // namespace regroup::io

@@ -3,13 +3,13 @@
 
 #include <memory>
 
+#include "io/loop/descriptor.h"
 #include "io/loop/loop.h"
 #include "io/net/address.h"
 #include "io/net/connection.h"
 
 namespace regroup::io {
 
-// Takes over the descriptor.
-std::shared_ptr<Connection> adopt_connection(Loop& loop, int fd, const Address& peer);
+std::shared_ptr<Connection> adopt_connection(Loop& loop, Descriptor socket, const Address& peer);
 
 }  // namespace regroup::io

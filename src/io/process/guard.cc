@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "io/process/guard_child.h"
 
@@ -40,7 +41,9 @@ Result<std::unique_ptr<Guard>> Guard::start() {
   std::array<int, 2> ends;
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return failed("socketpair");
-  const int self = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
+  Descriptor ours(ends[0]);
+  const Descriptor theirs(ends[1]);
+  const Descriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
 
   // No signal ends the guard but SIGKILL, and no handler of ours runs in it.
   sigset_t all;
@@ -49,34 +52,29 @@ Result<std::unique_ptr<Guard>> Guard::start() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const pid_t pid = ::fork();
   if (pid == 0) {
-    ::close(ends[0]);
-    run_guard(ends[1], self);
+    ours.close();
+    run_guard(theirs.get(), self.get());
   }
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  ::close(ends[1]);
-  if (self >= 0) ::close(self);
-  if (pid > 0) return std::unique_ptr<Guard>(new Guard(pid, ends[0]));
-  ::close(ends[0]);
+  if (pid > 0) return std::unique_ptr<Guard>(new Guard(pid, std::move(ours)));
   errno = error;
   return failed("fork");
 }
 
-Guard::Guard(pid_t pid, int socket) : pid_(pid), socket_(socket), owner_(::getpid()) {}
+Guard::Guard(pid_t pid, Descriptor socket)
+    : pid_(pid), socket_(std::move(socket)), owner_(::getpid()) {}
 
 Guard::~Guard() {
-  if (owner_ != ::getpid()) {
-    ::close(socket_);
-    return;
-  }
+  if (owner_ != ::getpid()) return;
   tell("bye");
   // When the guard is gone its end is closed.
-  bool gone = wait_until(socket_, POLLRDHUP);
+  bool gone = wait_until(socket_.get(), POLLRDHUP);
   if (!gone) {
     ::kill(pid_, SIGKILL);
-    gone = wait_until(socket_, POLLRDHUP);
+    gone = wait_until(socket_.get(), POLLRDHUP);
   }
-  ::close(socket_);
+  socket_.close();
   while (gone && ::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -89,10 +87,10 @@ void Guard::watch_cgroup(const std::string& directory) { tell("c" + directory); 
 void Guard::tell(const std::string& line) {
   if (owner_ != ::getpid()) return;
   for (;;) {
-    if (::send(socket_, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return;
+    if (::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return;
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return;  // Somebody has killed it.
-    if (wait_until(socket_, POLLOUT)) continue;
+    if (wait_until(socket_.get(), POLLOUT)) continue;
     // Stopped, by a debugger perhaps. If it woke later it would act on what it knew long ago, and
     // kill by numbers that are strangers' by then: no guard is better.
     ::kill(pid_, SIGKILL);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "io/loop/descriptor.h"
 #include "regroup/result.h"
 
 namespace regroup::io {
@@ -32,10 +33,10 @@ class Guard {
   void watch_cgroup(const std::string& directory);
 
  private:
-  Guard(pid_t pid, int socket);
+  Guard(pid_t pid, Descriptor socket);
   void tell(const std::string& line);
   pid_t pid_;
-  int socket_;
+  Descriptor socket_;
   pid_t owner_;  // A forked copy of us must not say goodbye for us.
 };
 

@@ -17,8 +17,7 @@
 
 #include "base/check.h"
 #include "io/loop/clock.h"
-#include "io/loop/loop.h"
-#include "io/loop/ready_set.h"
+#include "io/process/end_watch.h"
 #include "io/process/process_table.h"
 
 namespace regroup::io {
@@ -68,35 +67,12 @@ void wait_for_end(int pidfd) {
 
 }  // namespace
 
-// Behind a pointer, because the process may move while the loop knows this address.
-struct Process::Watch final : Watcher {
-  Watch(ReadySet& ready_set, int descriptor, std::function<void()> callback)
-      : set(&ready_set), fd(descriptor), ended(std::move(callback)) {}
-  ~Watch() override { stop(); }
-
-  void stop() {
-    if (set != nullptr) std::exchange(set, nullptr)->remove(fd, *this);
-  }
-
-  void ready(std::uint32_t) override {
-    stop();  // The descriptor stays readable for ever.
-    // The callback may well destroy the process, and this watcher with it. So it runs from the
-    // stack, and nothing here is touched after it.
-    const auto callback = std::move(ended);
-    callback();
-  }
-
-  ReadySet* set;
-  int fd;
-  std::function<void()> ended;
-};
-
-Process::Process(pid_t pid, int pidfd) : pid_(pid), pidfd_(pidfd) {}
+Process::Process(pid_t pid, Descriptor pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
 Process::~Process() { release(); }
 
 Process::Process(Process&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
-      pidfd_(std::exchange(other.pidfd_, -1)),
+      pidfd_(std::move(other.pidfd_)),
       exit_(other.exit_),
       reaped_(other.reaped_),
       watch_(std::move(other.watch_)),
@@ -106,7 +82,7 @@ Process& Process::operator=(Process&& other) noexcept {
   if (this == &other) return *this;
   release();
   pid_ = std::exchange(other.pid_, -1);
-  pidfd_ = std::exchange(other.pidfd_, -1);
+  pidfd_ = std::move(other.pidfd_);
   exit_ = other.exit_;
   reaped_ = other.reaped_;
   watch_ = std::move(other.watch_);
@@ -119,31 +95,28 @@ void Process::release() {
   if (pid_ > 0 && !reaped_) {
     signal(SIGKILL);  // It may not have got as far as having a group.
     signal_group(SIGKILL);
-    wait_for_end(pidfd_);
+    wait_for_end(pidfd_.get());
     if (busy_.valid()) busy_.wait();
     siginfo_t info;
-    wait_child(pid_, pidfd_, WEXITED | WNOHANG, &info);
+    wait_child(pid_, pidfd_.get(), WEXITED | WNOHANG, &info);
   }
-  if (pidfd_ >= 0) ::close(pidfd_);
-  pid_ = pidfd_ = -1;
+  pidfd_.close();
+  pid_ = -1;
 }
 
 pid_t Process::pid() const { return pid_; }
 
 bool Process::watch(Loop& loop, std::function<void()> ended) {
   watch_.reset();
-  if (pidfd_ < 0) return false;
-  auto watch = std::make_unique<Watch>(loop.sockets(), pidfd_, std::move(ended));
-  if (!loop.sockets().add(pidfd_, EPOLLIN, *watch)) return false;
-  watch_ = std::move(watch);
-  return true;
+  if (pidfd_) watch_ = EndWatch::start(loop, pidfd_.get(), std::move(ended));
+  return watch_ != nullptr;
 }
 
 std::optional<ProcessExit> Process::exited() const {
   if (reaped_) return exit_;
   siginfo_t info;
   rusage usage{};
-  switch (wait_child(pid_, pidfd_, WEXITED | WNOHANG | WNOWAIT, &info, &usage)) {
+  switch (wait_child(pid_, pidfd_.get(), WEXITED | WNOHANG | WNOWAIT, &info, &usage)) {
     case Child::Runs:
       return {};
     case Child::Unknown:
@@ -165,10 +138,10 @@ void Process::reap() {
   CHECK(exit_.has_value());
   if (busy_.valid()) busy_.wait();
   siginfo_t info;
-  wait_child(pid_, pidfd_, WEXITED | WNOHANG, &info);
+  wait_child(pid_, pidfd_.get(), WEXITED | WNOHANG, &info);
   reaped_ = true;
   watch_.reset();
-  if (pidfd_ >= 0) ::close(std::exchange(pidfd_, -1));
+  pidfd_.close();
 }
 
 void Process::not_reaped_before(std::shared_future<void> done) { busy_ = std::move(done); }
@@ -176,7 +149,7 @@ void Process::not_reaped_before(std::shared_future<void> done) { busy_ = std::mo
 void Process::abandon() {
   reaped_ = true;
   watch_.reset();
-  if (pidfd_ >= 0) ::close(std::exchange(pidfd_, -1));
+  pidfd_.close();
 }
 
 bool Process::signal(int number) const {
@@ -184,7 +157,8 @@ bool Process::signal(int number) const {
   // Our own child that nobody has reaped: the pid is his, so no pidfd is needed. Sandboxes forbid
   // those calls.
   siginfo_t info;
-  if (wait_child(pid_, pidfd_, WEXITED | WNOHANG | WNOWAIT, &info) != Child::Runs) return false;
+  if (wait_child(pid_, pidfd_.get(), WEXITED | WNOHANG | WNOWAIT, &info) != Child::Runs)
+    return false;
   return ::kill(pid_, number) == 0;
 }
 
@@ -193,7 +167,8 @@ bool Process::signal_group(int number) const {
   // If somebody else has reaped it (a program that embeds us and waits for everybody), the number
   // may be a stranger's by now.
   siginfo_t info;
-  if (wait_child(pid_, pidfd_, WEXITED | WNOHANG | WNOWAIT, &info) == Child::Unknown) return false;
+  if (wait_child(pid_, pidfd_.get(), WEXITED | WNOHANG | WNOWAIT, &info) == Child::Unknown)
+    return false;
   return ::kill(-pid_, number) == 0;
 }
 

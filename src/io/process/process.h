@@ -19,11 +19,13 @@
 #include <string>
 #include <vector>
 
+#include "io/loop/descriptor.h"
 #include "regroup/result.h"
 #include "regroup/time.h"
 
 namespace regroup::io {
 
+class EndWatch;
 class Loop;
 
 // As of set_mempolicy(2), applied before exec.
@@ -78,7 +80,7 @@ struct StartError {
 
 class Process {
  public:
-  Process(pid_t pid, int pidfd);
+  Process(pid_t pid, Descriptor pidfd);
   ~Process();  // Kills (the whole group) and reaps what still runs.
   Process(Process&& other) noexcept;
   Process& operator=(Process&& other) noexcept;
@@ -104,13 +106,12 @@ class Process {
   bool signal_group(int number) const;
 
  private:
-  struct Watch;
   void release();
   pid_t pid_ = -1;
-  int pidfd_ = -1;
+  Descriptor pidfd_;
   std::optional<ProcessExit> exit_;  // Once reaped.
   bool reaped_ = false;
-  std::unique_ptr<Watch> watch_;
+  std::unique_ptr<EndWatch> watch_;
   std::shared_future<void> busy_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 constexpr int kLooks = 10;
 
 std::string members_of(int directory) {
-  const OwnedFd file(::openat(directory, "cgroup.procs", O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::openat(directory, "cgroup.procs", O_RDONLY | O_CLOEXEC));
   std::string text;
   std::array<char, 4096> some;
   for (ssize_t size; file.get() >= 0 && (size = ::read(file.get(), some.data(), some.size())) > 0;)

@@ -12,8 +12,8 @@ namespace regroup::io {
 
 struct LateJoin {
   pid_t pid = -1;
-  OwnedFd procs;    // The cgroup.procs file to be written into.
-  OwnedFd born_in;  // The cgroup v2 directory that all of its descendants are born in.
+  Descriptor procs;    // The cgroup.procs file to be written into.
+  Descriptor born_in;  // The cgroup v2 directory that all of its descendants are born in.
 };
 
 // Ends when all are moved, with whomever they have started meanwhile, or have ended. Until then

@@ -27,8 +27,8 @@ TEST(ProcessLook, SeesInWhichCallAProcessWaits) {
 TEST(ProcessLook, SeesOnWhatItWaits) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  const OwnedFd read(ends[0]);
-  const OwnedFd write(ends[1]);
+  const Descriptor read(ends[0]);
+  const Descriptor write(ends[1]);
   auto reader = start_processes({{.argv = {"/bin/cat"}, .environment = {}, .input = read.get()}});
   ASSERT_TRUE(reader);
   auto look = look_at((*reader)[0].pid());

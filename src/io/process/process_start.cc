@@ -152,10 +152,10 @@ tl::expected<std::vector<Process>, StartError> start_processes(
                    {ErrorKind::Io, std::string("cannot start processes: cannot open a pipe: ") +
                                        std::strerror(errno) +
                                        ". Raise the limit on open files (ulimit -n)."}});
-  OwnedFd report(ends[0]);
-  OwnedFd low_end(ends[1]);
+  Descriptor report(ends[0]);
+  Descriptor low_end(ends[1]);
   // Out of the way of 0..2, which the child arranges.
-  OwnedFd write_end(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
+  Descriptor write_end(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
   low_end.close();
 
   std::vector<Process> processes;
@@ -171,7 +171,7 @@ tl::expected<std::vector<Process>, StartError> start_processes(
       around.join_cgroup = !forked.in_cgroup;
       run_child(plan, around);
     }
-    if (forked.pid > 0) processes.emplace_back(forked.pid, forked.pidfd);
+    if (forked.pid > 0) processes.emplace_back(forked.pid, Descriptor(forked.pidfd));
     if (forked.pid > 0 && options.forked) options.forked(processes.size() - 1, processes.back());
     if (forked.pid < 0) failure = StartFailure{plan.index, StartStep::Fork, errno};
     // A kernel that knows no pidfds ignores the wish. Without them no end would be heard of.
@@ -210,10 +210,10 @@ void raise_open_files() {
 void make_room_for_descriptors(std::size_t count) {
   rlimit limit{};
   if (count == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == 0) return;
-  const OwnedFd any(::open("/", O_PATH | O_CLOEXEC));
+  const Descriptor any(::open("/", O_PATH | O_CLOEXEC));
   // The table is as large as the highest number needs it, and never shrinks again.
   const auto highest = std::min<rlim_t>(count, limit.rlim_cur) - 1;
-  const OwnedFd far(::fcntl(any.get(), F_DUPFD_CLOEXEC, static_cast<int>(highest)));
+  const Descriptor far(::fcntl(any.get(), F_DUPFD_CLOEXEC, static_cast<int>(highest)));
 }
 
 }  // namespace regroup::io

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "io/loop/descriptor.h"
 #include "io/process/process_path.h"
 
 namespace regroup::io {
@@ -29,10 +30,9 @@ std::string seen_from(const ProcessSpec& spec, const std::string& path) {
 
 std::string beginning_of(const std::string& path) {
   std::array<char, 256> start;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return {};
-  const ssize_t size = ::read(fd, start.data(), start.size());
-  ::close(fd);
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return {};
+  const ssize_t size = ::read(fd.get(), start.data(), start.size());
   return size > 0 ? std::string(start.data(), static_cast<std::size_t>(size)) : "";
 }
 

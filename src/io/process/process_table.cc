@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "base/text_parts.h"
+#include "io/loop/descriptor.h"
 
 namespace regroup::io {
 namespace {
@@ -18,10 +19,9 @@ namespace {
 // The start of a small file of /proc; empty if it cannot be read. The view is into `buffer`.
 template <std::size_t N>
 std::string_view read_start(int directory, const char* path, std::array<char, N>& buffer) {
-  const int fd = ::openat(directory, path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
-  const ssize_t size = ::read(fd, buffer.data(), buffer.size());
-  ::close(fd);
+  const Descriptor fd(::openat(directory, path, O_RDONLY | O_CLOEXEC));
+  if (!fd) return {};
+  const ssize_t size = ::read(fd.get(), buffer.data(), buffer.size());
   return size > 0 ? std::string_view(buffer.data(), static_cast<std::size_t>(size))
                   : std::string_view();
 }

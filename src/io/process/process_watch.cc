@@ -8,37 +8,16 @@
 #include <utility>
 #include <vector>
 
-#include "io/loop/loop.h"
-#include "io/loop/ready_set.h"
+#include "io/file/pipe.h"
+#include "io/process/end_watch.h"
 
 namespace regroup::io {
 
-struct ProcessWatch::Watch final : Watcher {
-  Watch(ReadySet& ready_set, int descriptor, std::function<void()> callback)
-      : set(&ready_set), fd(descriptor), ended(std::move(callback)) {}
-  ~Watch() override { stop(); }
-
-  void stop() {
-    if (set != nullptr) std::exchange(set, nullptr)->remove(fd, *this);
-  }
-
-  void ready(std::uint32_t) override {
-    stop();  // The descriptor stays readable for ever.
-    // The callback may destroy this watcher, so it runs from the stack.
-    const auto callback = std::move(ended);
-    callback();
-  }
-
-  ReadySet* set;
-  int fd;
-  std::function<void()> ended;
-};
-
-ProcessWatch::ProcessWatch(pid_t pid, OwnedFd fd) : pid_(pid), fd_(std::move(fd)) {}
-ProcessWatch::~ProcessWatch() { watch_.reset(); }
+ProcessWatch::ProcessWatch(pid_t pid, Descriptor fd) : pid_(pid), fd_(std::move(fd)) {}
+ProcessWatch::~ProcessWatch() = default;
 
 Result<std::unique_ptr<ProcessWatch>> ProcessWatch::open(pid_t pid) {
-  OwnedFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  Descriptor fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (fd) return std::unique_ptr<ProcessWatch>(new ProcessWatch(pid, std::move(fd)));
   // EINVAL: a thread's number, which is no process.
   if (errno == ESRCH || errno == EINVAL) return nullptr;
@@ -50,10 +29,8 @@ Result<std::unique_ptr<ProcessWatch>> ProcessWatch::open(pid_t pid) {
 
 bool ProcessWatch::watch(Loop& loop, std::function<void()> ended) {
   watch_.reset();
-  auto watch = std::make_unique<Watch>(loop.sockets(), fd_.get(), std::move(ended));
-  if (!loop.sockets().add(fd_.get(), EPOLLIN, *watch)) return false;
-  watch_ = std::move(watch);
-  return true;
+  watch_ = EndWatch::start(loop, fd_.get(), std::move(ended));
+  return watch_ != nullptr;
 }
 
 int ProcessWatch::signal(int number) const {

@@ -7,12 +7,13 @@
 #include <functional>
 #include <memory>
 
-#include "io/file/pipe.h"
+#include "io/loop/descriptor.h"
 #include "io/process/process_table.h"
 #include "regroup/result.h"
 
 namespace regroup::io {
 
+class EndWatch;
 class Loop;
 
 class ProcessWatch {
@@ -33,12 +34,11 @@ class ProcessWatch {
   int signal(int number) const;
 
  private:
-  struct Watch;
-  ProcessWatch(pid_t pid, OwnedFd fd);
+  ProcessWatch(pid_t pid, Descriptor fd);
 
   pid_t pid_;
-  OwnedFd fd_;
-  std::unique_ptr<Watch> watch_;
+  Descriptor fd_;
+  std::unique_ptr<EndWatch> watch_;
 };
 
 // Whether it lives and belongs to the roots, as belonging_to() would say, looking only at its

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/text_parts.h"
+#include "io/loop/descriptor.h"
 
 namespace regroup::io {
 
@@ -60,17 +61,16 @@ bool is_pending(const std::vector<int>& numbers) {
 }
 
 bool signal_exactly(const ProcessInfo& process, int number) {
-  const int fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
-  if (fd < 0 && errno == ESRCH) return false;
+  const Descriptor fd(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!fd && errno == ESRCH) return false;
   // The descriptor holds whoever has the pid now; his start time says whether it is who we saw.
   const auto now = find_process(process.pid);
   const bool same = now && now->start_time == process.start_time;
-  bool sent = same && fd >= 0 && syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0) == 0;
+  bool sent = same && fd && syscall(SYS_pidfd_send_signal, fd.get(), number, nullptr, 0) == 0;
   // Sandboxes forbid these calls. Between the look and the signal the pid would have to end, be
   // reaped and be given away again.
-  if (same && !sent && (errno == EPERM || errno == ENOSYS || fd < 0))
+  if (same && !sent && (errno == EPERM || errno == ENOSYS || !fd))
     sent = ::kill(process.pid, number) == 0;
-  if (fd >= 0) ::close(fd);
   return sent;
 }
 

@@ -17,27 +17,13 @@
 #include <utility>
 
 #include "io/loop/clock.h"
+#include "io/loop/descriptor.h"
 #include "wire/text/error_file.h"
 
 namespace regroup {
 namespace {
 
 // ---- Files ----
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-  bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
 
 auto failed(const std::string& verb, const std::string& path, int error) {
   return fail(ErrorKind::Io, "cannot " + verb + " the error file " + path + ": " +
@@ -57,8 +43,8 @@ int write_all(int fd, std::string_view bytes) {
 
 int write_in_place(const std::string& path, std::string_view bytes) {
   // Not blocking: a pipe that nobody reads must not hold up a process that is about to end.
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK));
-  if (!file.is_open()) return errno;
+  io::Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return errno;
   if (const int error = write_all(file.get(), bytes)) return error;
   return file.close() ? 0 : errno;
 }
@@ -66,8 +52,8 @@ int write_in_place(const std::string& path, std::string_view bytes) {
 int write_and_rename(const std::string& path, std::string_view bytes) {
   constexpr mode_t kReadableByAll = 0644;  // The launcher may be another user.
   std::string temporary = path + ".XXXXXX";
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.is_open()) return errno;
+  io::Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file) return errno;
   int error = write_all(file.get(), bytes);
   if (error == 0 && ::fchmod(file.get(), kReadableByAll) != 0) error = errno;
   if (!file.close() && error == 0) error = errno;
@@ -178,8 +164,8 @@ Result<ErrorFile> parse_error_file(std::string_view json) {
 }
 
 Result<std::optional<ErrorFile>> read_error_file(const std::string& path) {
-  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!descriptor.is_open()) {
+  const io::Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
     return failed("open", path, errno);
   }

@@ -40,20 +40,16 @@ std::optional<OomRecord> parse_oom_record(std::string_view record) {
 
 std::shared_ptr<KernelLog> KernelLog::open_at_end() {
   if (!pids_are_the_kernels()) return {};
-  const int fd = ::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return {};
-  auto log = std::make_shared<KernelLog>(fd);
-  if (::lseek(fd, 0, SEEK_END) < 0) return {};
-  return log;
+  io::Descriptor records(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!records || ::lseek(records.get(), 0, SEEK_END) < 0) return {};
+  return std::make_shared<KernelLog>(std::move(records));
 }
-
-KernelLog::~KernelLog() { ::close(fd_); }
 
 void KernelLog::read_on() {
   char record[16 * 1024];  // The kernel gives none above 8 KiB.
   std::size_t total = 0;
   while (total < kReadAtOnce) {
-    const ssize_t got = ::read(fd_, record, sizeof record);
+    const ssize_t got = ::read(records_.get(), record, sizeof record);
     // EPIPE: records were overwritten before we came, and the next read goes on behind them.
     if (got < 0 && (errno == EPIPE || errno == EINTR)) continue;
     if (got <= 0) return;

@@ -9,6 +9,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "io/loop/descriptor.h"
 
 namespace regroup::runtime {
 
@@ -26,17 +29,15 @@ class KernelLog {
  public:
   // Empty: it may not be read, or it speaks of other pids than we do (a pid namespace).
   static std::shared_ptr<KernelLog> open_at_end();
-  explicit KernelLog(int fd) : fd_(fd) {}  // Takes it. Each read gives one record.
-  ~KernelLog();
-  KernelLog(const KernelLog&) = delete;
-  KernelLog& operator=(const KernelLog&) = delete;
+  // Each read gives one record.
+  explicit KernelLog(io::Descriptor records) : records_(std::move(records)) {}
 
   // What the log says of the kill, or nothing. Reads on, up to kReadAtOnce.
   std::string killed_for_memory(pid_t pid);
 
  private:
   void read_on();
-  int fd_;
+  io::Descriptor records_;
   std::map<pid_t, std::string> killed_;
 };
 

@@ -56,7 +56,7 @@ struct FakeLog {
 
 TEST(KernelLog, RemembersEveryKillForLaterQuestions) {
   FakeLog source;
-  KernelLog log(source.ends[0]);
+  KernelLog log{io::Descriptor(source.ends[0])};
   EXPECT_EQ(log.killed_for_memory(31593), "");
   source.add("6,811,1,-;something else\n");
   source.add(kChosen);

@@ -81,7 +81,7 @@ struct Case {
   bool signalled = false;
   std::uintmax_t dump_began = 0;
   std::string tool;  // Its name; empty: none.
-  io::OwnedFd output;
+  io::Descriptor output;
   std::string text;  // What the tool said.
   std::string dump;  // What the faulthandler said.
 };

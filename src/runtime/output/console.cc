@@ -37,7 +37,7 @@ struct ConsoleWriter::State {
   std::mutex mutex;
   std::condition_variable wake;   // For the writer.
   std::condition_variable moved;  // For who waits for the writer.
-  io::OwnedFd fd;
+  io::Descriptor fd;
   std::function<void(const std::string&)> warn;
   std::function<std::string(const std::string&)> own_line;
 

@@ -15,11 +15,11 @@ struct Stuck {
   Stuck() {
     int ends[2];
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-    read = io::OwnedFd(ends[0]);
-    write = io::OwnedFd(ends[1]);
+    read = io::Descriptor(ends[0]);
+    write = io::Descriptor(ends[1]);
   }
-  io::OwnedFd read;
-  io::OwnedFd write;
+  io::Descriptor read;
+  io::Descriptor write;
 };
 
 void put(ConsoleWriter& writer, std::string text) {

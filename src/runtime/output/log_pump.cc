@@ -24,7 +24,7 @@ struct LogPump::Impl {
 
   std::mutex mutex;
   std::shared_ptr<PumpGroup> group;  // What is in it belongs to the loop, but for the tails.
-  std::vector<io::OwnedFd> workers_ends;
+  std::vector<io::Descriptor> workers_ends;
 
   Result<std::unique_ptr<Screen>> open_screen(int fd) const {
     auto writer = ConsoleWriter::start(fd, options.warn, options.warning_line);

@@ -104,7 +104,7 @@ class Opening {
     return {};
   }
 
-  int hold(io::OwnedFd end) {
+  int hold(io::Descriptor end) {
     opened_.ends.held.push_back(std::move(end));
     return opened_.ends.held.back().get();
   }

@@ -27,7 +27,7 @@ struct PumpGroup {
 // For the workers: which they are, and our hold on them until they are started.
 struct WorkerEnds {
   std::vector<WorkerStreams> streams;
-  std::vector<io::OwnedFd> held;
+  std::vector<io::Descriptor> held;
 };
 
 // The two consoles, which may be one. Null: there is none.

@@ -42,7 +42,7 @@ struct FilteredCopy {
 struct StreamPlan {
   std::size_t number = 0;  // Of the source, for the screen.
   int local_rank = 0;
-  io::OwnedFd from;  // None: the stream does not come through us.
+  io::Descriptor from;  // None: the stream does not come through us.
   std::size_t capacity = 0;
   std::optional<PumpFile> file = {};
   Screen* screen = nullptr;  // None: not shown.

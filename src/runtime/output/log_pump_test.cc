@@ -106,7 +106,8 @@ TEST_F(LogPumpTest, TheTailIsTheEndFromALineOn) {
 
 TEST_F(LogPumpTest, InheritsAConsoleThatIsAFile) {
   for (const std::string& name : {path("console"), std::string("/dev/null")}) {
-    const io::OwnedFd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    const io::Descriptor file(
+        ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     start({.console_out = file.get(), .console_err = file.get()});
     open(1, kAsIs, kAsIs);
     EXPECT_TRUE(io::is_same_file(streams[0].first.get(), file.get()));

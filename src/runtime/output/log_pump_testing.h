@@ -28,12 +28,12 @@ class ReadConsole {
   ReadConsole() {
     int ends[2];
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-    read_ = io::OwnedFd(ends[0]);
-    write_ = io::OwnedFd(ends[1]);
+    read_ = io::Descriptor(ends[0]);
+    write_ = io::Descriptor(ends[1]);
     start();
   }
   // Of a pseudo-terminal: its master and its slave.
-  ReadConsole(io::OwnedFd read, io::OwnedFd write)
+  ReadConsole(io::Descriptor read, io::Descriptor write)
       : read_(std::move(read)), write_(std::move(write)) {
     start();
   }
@@ -75,8 +75,8 @@ class ReadConsole {
     });
   }
 
-  io::OwnedFd read_;
-  io::OwnedFd write_;
+  io::Descriptor read_;
+  io::Descriptor write_;
   std::mutex mutex_;
   std::condition_variable more_;
   std::string text_;
@@ -117,8 +117,8 @@ class LogPumpTest : public testing::Test {
     // As for a real worker: its own descriptors, ours are closed by started().
     streams.clear();
     for (const auto& ends : *opened)
-      streams.emplace_back(io::OwnedFd(ends.out < 0 ? -1 : ::dup(ends.out)),
-                           io::OwnedFd(ends.err < 0 ? -1 : ::dup(ends.err)));
+      streams.emplace_back(io::Descriptor(ends.out < 0 ? -1 : ::dup(ends.out)),
+                           io::Descriptor(ends.err < 0 ? -1 : ::dup(ends.err)));
     pump->started();
   }
 
@@ -136,7 +136,7 @@ class LogPumpTest : public testing::Test {
 
   void out(int worker, const std::string& text) { write(streams[worker].first, text); }
   void err(int worker, const std::string& text) { write(streams[worker].second, text); }
-  static void write(const io::OwnedFd& fd, const std::string& text) {
+  static void write(const io::Descriptor& fd, const std::string& text) {
     EXPECT_EQ(io::write_all(fd.get(), text).error, 0);
   }
 
@@ -167,7 +167,7 @@ class LogPumpTest : public testing::Test {
   std::string directory;
   ReadConsole console;
   std::unique_ptr<LogPump> pump;
-  std::vector<std::pair<io::OwnedFd, io::OwnedFd>> streams;
+  std::vector<std::pair<io::Descriptor, io::Descriptor>> streams;
   std::mutex mutex;
   std::vector<std::string> warnings;
 };

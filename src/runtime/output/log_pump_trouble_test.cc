@@ -19,8 +19,8 @@ using testing::HasSubstr;
 TEST_F(LogPumpTest, AConsoleThatDoesNotReadStopsNobody) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  io::OwnedFd unread(ends[0]);
-  io::OwnedFd stuck(ends[1]);
+  io::Descriptor unread(ends[0]);
+  io::Descriptor stuck(ends[1]);
   start({.console_out = stuck.get(), .console_err = stuck.get()});
   open(1, {path("out"), Console::Prefixed});
   const std::string line = std::string(999, 'x') + "\n";
@@ -38,7 +38,7 @@ TEST_F(LogPumpTest, AConsoleThatDoesNotReadStopsNobody) {
 
   // It reads again: what waited comes, then a line that says what does not.
   stuck.close();
-  ReadConsole reader(std::move(unread), io::OwnedFd());
+  ReadConsole reader(std::move(unread), io::Descriptor());
   reader.await(" lines were not shown, because the console did not read; the files have them\n");
   EXPECT_TRUE(pump->flush_console(60s));
   const auto counters = pump->counters();
@@ -53,8 +53,8 @@ TEST_F(LogPumpTest, AConsoleThatDoesNotReadStopsNobody) {
 TEST_F(LogPumpTest, AConsoleThatNeverReadsDoesNotKeepUs) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  const io::OwnedFd unread(ends[0]);
-  const io::OwnedFd stuck(ends[1]);
+  const io::Descriptor unread(ends[0]);
+  const io::Descriptor stuck(ends[1]);
   start({.console_out = stuck.get(), .console_err = stuck.get()});
   open(1, {path("out"), Console::Prefixed});
   out(0, std::string(1'000'000, 'x') + "\n");
@@ -66,8 +66,8 @@ TEST_F(LogPumpTest, AConsoleThatNeverReadsDoesNotKeepUs) {
 TEST_F(LogPumpTest, AConsoleThatIsGoneIsNoHarm) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  io::OwnedFd read(ends[0]);
-  const io::OwnedFd broken(ends[1]);
+  io::Descriptor read(ends[0]);
+  const io::Descriptor broken(ends[1]);
   start({.console_out = broken.get(), .console_err = broken.get()});
   open(1, {path("out"), Console::Prefixed});
   read.close();
