@@ -118,7 +118,6 @@ Result<void> Keyspace::on(ClientId client, const DeleteKey& request, Effects& ef
   bytes_ -= cost_of(present->first, present->second.size());
   values_.erase(present);
   effects.push_back({client, Number{1}});
-  tell_watchers(request.key, Change::Deleted, effects);
   return {};
 }
 
@@ -132,7 +131,6 @@ Result<void> Keyspace::on(ClientId, const Append& request, Effects& effects) {
   if (auto room = admit(request.value.size(), 0); !room) return room;
   present->second.append(request.value);
   bytes_ += request.value.size();
-  tell_watchers(request.key, Change::Updated, effects);
   waits_.arrive(request.key, effects);
   return {};
 }
@@ -226,11 +224,9 @@ Result<void> Keyspace::on(ClientId client, const Barrier& request, Effects& effe
   }
   // Not store(): an arrival short of the world size wakes nobody.
   auto& value = values_[std::string(request.key)];
-  const bool created = value.empty();
-  bytes_ += created ? cost_of(request.key, 0) : 0;
+  bytes_ += value.empty() ? cost_of(request.key, 0) : 0;
   bytes_ += text.view().size() - value.size();
   value = text.view();
-  tell_watchers(request.key, created ? Change::Created : Change::Updated, effects);
   if (complete) {
     effects.push_back({client, WaitEnded{WaitEnd::Arrived}});
     waits_.arrive(request.key, effects);
@@ -238,47 +234,6 @@ Result<void> Keyspace::on(ClientId client, const Barrier& request, Effects& effe
     waits_.begin(client, {&request.key, 1}, request.deadline);
   }
   return {};
-}
-
-Result<void> Keyspace::on(ClientId client, const Watch& request, Effects&) {
-  auto& watchers = watchers_[std::string(request.key)];
-  if (std::find(watchers.begin(), watchers.end(), client) != watchers.end()) return {};
-  watchers.push_back(client);
-  watched_[client].emplace_back(request.key);
-  return {};
-}
-
-void Keyspace::forget(ClientId client) {
-  waits_.end(client);
-  const auto watched = watched_.find(client);
-  if (watched == watched_.end()) return;
-  for (const std::string& key : watched->second) {
-    const auto watchers = watchers_.find(key);
-    std::erase(watchers->second, client);
-    if (watchers->second.empty()) watchers_.erase(watchers);
-  }
-  watched_.erase(watched);
-}
-
-void Keyspace::drop_namespace(std::string_view name, Effects& effects) {
-  std::vector<std::string> dropped;
-  std::erase_if(values_, [&](const auto& entry) {
-    if (!in_namespace(entry.first, name)) return false;
-    bytes_ -= cost_of(entry.first, entry.second.size());
-    if (watchers_.contains(entry.first)) dropped.push_back(entry.first);
-    return true;
-  });
-  for (const std::string& key : dropped) {
-    // The view in the effect must outlive `dropped`; the watch list holds the same text.
-    tell_watchers(watchers_.find(key)->first, Change::Deleted, effects);
-  }
-  std::erase_if(queues_, [&](const auto& entry) {
-    if (!in_namespace(entry.first, name)) return false;
-    bytes_ -= cost_of_queue(entry.first);
-    for (const std::string& element : entry.second) bytes_ -= cost_of_element(element);
-    return true;
-  });
-  waits_.cancel_namespace(name, effects);
 }
 
 Result<void> Keyspace::admit(std::size_t more_bytes, std::size_t more_keys) const {
@@ -341,9 +296,8 @@ bool Keyspace::exists(std::string_view key) const {
 
 void Keyspace::store(std::string_view key, std::string_view value, Effects& effects) {
   auto present = values_.find(key);
-  const bool created = present == values_.end();
-  if (created) {
-    present = values_.emplace(key, value).first;
+  if (present == values_.end()) {
+    values_.emplace(key, value);
     bytes_ += cost_of(key, value.size());
   } else {
     bytes_ += value.size() - present->second.size();
@@ -352,7 +306,6 @@ void Keyspace::store(std::string_view key, std::string_view value, Effects& effe
     if (present->second.capacity() > 2 * value.size() + kKeyOverhead)
       present->second.shrink_to_fit();
   }
-  tell_watchers(key, created ? Change::Created : Change::Updated, effects);
   waits_.arrive(key, effects);
 }
 
@@ -364,14 +317,6 @@ Result<std::int64_t> Keyspace::sum(std::string_view key, std::int64_t delta) con
     return fail(ErrorKind::Refused,
                 "add to key " + printable(key) + ": its value is no 64-bit number");
   return add_wrapping(*number, delta);
-}
-
-void Keyspace::tell_watchers(std::string_view key, Change change, Effects& effects) {
-  if (watchers_.empty()) return;
-  const auto watchers = watchers_.find(key);
-  if (watchers == watchers_.end()) return;
-  for (const ClientId client : watchers->second)
-    effects.push_back({client, Changed{watchers->first, change}});
 }
 
 }  // namespace regroup::core::store

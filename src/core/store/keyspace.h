@@ -1,4 +1,4 @@
-// The keys, queues, waits and watches of one store.
+// The keys, queues and waits of one store.
 //
 // A machine: a request and the client it came from go in, answers for that client and for others
 // come out. It knows no bytes of any protocol, no connection and no clock. It lives on one thread.
@@ -24,7 +24,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/instant.h"
@@ -44,19 +43,14 @@ class Keyspace {
   // refused and nothing has changed; its message says which limit, or what did not fit.
   Result<void> apply(ClientId client, const Request& request, Effects& effects);
 
-  // The client is gone: its wait and its watches go too.
-  void forget(ClientId client);
+  // The client is gone, and its wait with it.
+  void forget(ClientId client) { waits_.end(client); }
 
   // Ends the waits whose deadline has passed; exactly at the deadline is still in time.
   void expire(Instant now, Effects& effects) { waits_.expire(now, effects); }
 
   // When expire() has something to do next. Empty: never, as things stand.
   std::optional<Instant> next_deadline() const { return waits_.next_deadline(); }
-
-  // Deletes every key and queue that begins with `name` and a slash, as the keys of a finished
-  // round do. Waits for such keys end as cancelled: nobody will set them any more. Looks at every
-  // key once.
-  void drop_namespace(std::string_view name, Effects& effects);
 
   std::size_t keys() const { return values_.size(); }
   std::size_t queues() const { return queues_.size(); }
@@ -83,7 +77,6 @@ class Keyspace {
   Result<void> on(ClientId client, const QueueLen& request, Effects& effects);
   Result<void> on(ClientId client, const ListKeys& request, Effects& effects);
   Result<void> on(ClientId client, const Barrier& request, Effects& effects);
-  Result<void> on(ClientId client, const Watch& request, Effects& effects);
 
   // Whether so many more bytes and keys may come.
   Result<void> admit(std::size_t more_bytes, std::size_t more_keys) const;
@@ -95,14 +88,10 @@ class Keyspace {
   void store(std::string_view key, std::string_view value, Effects& effects);
   Result<std::int64_t> sum(std::string_view key, std::int64_t delta) const;
 
-  void tell_watchers(std::string_view key, Change change, Effects& effects);
-
   Limits limits_;
   ByKey<std::string> values_;
   ByKey<std::deque<std::string>> queues_;
-  ByKey<std::vector<ClientId>> watchers_;
   WaitTable waits_;
-  std::unordered_map<ClientId, std::vector<std::string>> watched_;
   std::size_t bytes_ = 0;  // Without the waits.
 
   // What the views of the latest reply point to.

@@ -37,12 +37,6 @@ std::string describe(const Effect& effect) {
       return "popped '" + std::string(r.value) + "' of " + std::to_string(r.length_before);
     }
     std::string operator()(const KeyList& r) const { return "keys" + list(r.keys); }
-    std::string operator()(const Changed& r) const {
-      const char* how = r.change == Change::Created   ? "created "
-                        : r.change == Change::Updated ? "updated "
-                                                      : "deleted ";
-      return how + std::string(r.key);
-    }
     static std::string list(KeyViews views) {
       std::string text;
       for (const auto view : views) text += " '" + std::string(view) + "'";
@@ -206,9 +200,8 @@ TEST_F(KeyspaceTest, EndsAWaitAfterItsDeadline) {
   EXPECT_THAT(expire(at(60s)), IsEmpty());
 }
 
-TEST_F(KeyspaceTest, ForgetsAClientWithItsWaitAndItsWatches) {
+TEST_F(KeyspaceTest, ForgetsAClientWithItsWait) {
   wait(1, {"a", "b"}, at(1s));
-  ask(1, Watch{"a"});
   keyspace.forget(ClientId{1});
   keyspace.forget(ClientId{1});
   EXPECT_THAT(ask(9, Set{"a", ""}), IsEmpty());
@@ -294,31 +287,6 @@ TEST_F(KeyspaceTest, ABarrierSharesItsKeyWithPlainWaits) {
   EXPECT_THAT(ask(2, Barrier{"b", 3, {}}), ElementsAre(HasSubstr("refused")));
 }
 
-TEST_F(KeyspaceTest, TellsWatchersOfEveryChange) {
-  ask(1, Watch{"k"});
-  ask(1, Watch{"k"});  // Twice is once.
-  EXPECT_THAT(ask(9, Set{"k", "1"}), ElementsAre("1 <- created k"));
-  EXPECT_THAT(ask(9, Append{"k", "1"}), ElementsAre("1 <- updated k"));
-  EXPECT_THAT(ask(9, DeleteKey{"k"}), ElementsAre("9 <- number 1", "1 <- deleted k"));
-  EXPECT_THAT(ask(9, Set{"other", "1"}), IsEmpty());
-}
-
-TEST_F(KeyspaceTest, DropsTheKeysOfAFinishedRoundAsOne) {
-  ask(1, Set{"run.1/a", "x"});
-  ask(1, Set{"run.10/a", "x"});
-  ask(1, Set{"run.1", "state"});
-  ask(1, QueuePush{"run.1/q", "x"});
-  ask(2, Watch{"run.1/a"});
-  wait(3, {"run.1/never", "run.1/ever"});
-  wait(4, {"run.10/never"});
-  Effects effects;
-  keyspace.drop_namespace("run.1", effects);
-  EXPECT_THAT(told(effects), ElementsAre("2 <- deleted run.1/a", "3 <- cancelled"));
-  EXPECT_EQ(keyspace.keys(), 2u);
-  EXPECT_EQ(keyspace.queues(), 0u);
-  EXPECT_EQ(keyspace.waiting(), 1u);
-}
-
 TEST_F(KeyspaceTest, HoldsNothingWhenEverythingIsGone) {
   ask(1, Set{"run/a", std::string(1000, 'x')});
   ask(1, Append{"run/a", "more"});
@@ -329,8 +297,9 @@ TEST_F(KeyspaceTest, HoldsNothingWhenEverythingIsGone) {
   ask(1, QueuePush{"run/q", "x"});
   wait(3, {"run/z", "run/z", "y"});
   EXPECT_GT(keyspace.bytes(), 0u);
-  Effects effects;
-  keyspace.drop_namespace("run", effects);
+  for (const char* key : {"run/a", "run/n", "run/b"}) ask(1, DeleteKey{key});
+  ask(1, QueuePop{"run/q"});
+  for (const std::uint64_t client : {1, 2, 3}) keyspace.forget(ClientId{client});
   EXPECT_EQ(keyspace.bytes(), 0u);
 }
 

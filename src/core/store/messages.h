@@ -83,13 +83,10 @@ struct Barrier {
   std::int64_t world_size = 0;
   std::optional<Instant> deadline;
 };  // WaitEnded, perhaps much later
-struct Watch {
-  std::string_view key;
-};  // none now; a Changed for every later change of the key
 
 using Request =
     std::variant<Ping, Set, CompareSet, Get, Add, Check, Wait, NumKeys, DeleteKey, Append, MultiGet,
-                 MultiSet, CancelWait, QueuePush, QueuePop, QueueLen, ListKeys, Barrier, Watch>;
+                 MultiSet, CancelWait, QueuePush, QueuePop, QueueLen, ListKeys, Barrier>;
 
 // Replies.
 struct Pong {
@@ -118,13 +115,8 @@ struct Popped {
 struct KeyList {
   KeyViews keys;
 };
-enum class Change { Created, Updated, Deleted };
-struct Changed {
-  std::string_view key;
-  Change change = Change::Created;
-};
 
-using Reply = std::variant<Pong, Value, Number, Ready, WaitEnded, Values, Popped, KeyList, Changed>;
+using Reply = std::variant<Pong, Value, Number, Ready, WaitEnded, Values, Popped, KeyList>;
 
 struct Effect {
   ClientId client;

@@ -80,19 +80,4 @@ std::optional<Instant> WaitTable::next_deadline() const {
   return deadlines_.begin()->first;
 }
 
-void WaitTable::cancel_namespace(std::string_view name, Effects& effects) {
-  std::vector<ClientId> in_vain;
-  for (const auto& [key, list] : lists_) {
-    if (!in_namespace(key, name)) continue;
-    for (const auto& [serial, client] : list) in_vain.push_back(client);
-  }
-  for (const ClientId client : in_vain) {
-    if (end(client)) effects.push_back({client, WaitEnded{WaitEnd::Cancelled}});
-  }
-}
-
-bool in_namespace(std::string_view key, std::string_view name) {
-  return key.size() > name.size() && key[name.size()] == '/' && key.starts_with(name);
-}
-
 }  // namespace regroup::core::store

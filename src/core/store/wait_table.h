@@ -44,9 +44,6 @@ class WaitTable {
   void expire(Instant now, Effects& effects);
   std::optional<Instant> next_deadline() const;
 
-  // Ends, as cancelled, the waits for keys that begin with `name` and a slash.
-  void cancel_namespace(std::string_view name, Effects& effects);
-
   std::size_t size() const { return waits_.size(); }
   std::size_t bytes() const { return bytes_; }
 
@@ -71,8 +68,5 @@ class WaitTable {
   Serial next_serial_ = 0;
   std::size_t bytes_ = 0;
 };
-
-// Whether a key begins with the name and a slash.
-bool in_namespace(std::string_view key, std::string_view name);
 
 }  // namespace regroup::core::store

@@ -272,10 +272,9 @@ Result<std::unique_ptr<StoreHost>> StoreHost::open(io::Loop& loop,
 
 std::string describe(const StoreCounters& c) {
   static constexpr std::string_view kNames[] = {
-      "ping",      "set",       "compare_set", "get",        "add",
-      "check",     "wait",      "num_keys",    "delete_key", "append",
-      "multi_get", "multi_set", "cancel_wait", "queue_push", "queue_pop",
-      "queue_len", "list_keys", "barrier",     "watch"};
+      "ping",        "set",        "compare_set", "get",       "add",       "check",
+      "wait",        "num_keys",   "delete_key",  "append",    "multi_get", "multi_set",
+      "cancel_wait", "queue_push", "queue_pop",   "queue_len", "list_keys", "barrier"};
   static_assert(std::size(kNames) == std::variant_size_v<Request>);
   std::uint64_t total = 0;
   std::string kinds;

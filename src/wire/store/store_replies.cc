@@ -37,7 +37,6 @@ struct Writer {
     out.append_i64(static_cast<std::int64_t>(r.keys.size()));
     for (const std::string_view key : r.keys) text(key);
   }
-  void operator()(const Changed&) const {}  // Has no form in these layouts.
 };
 
 struct Shape {
@@ -59,7 +58,6 @@ struct Shape {
   ReplyShape operator()(const QueueLen&) const { return ReplyShape::Number; }
   ReplyShape operator()(const ListKeys&) const { return ReplyShape::KeyList; }
   ReplyShape operator()(const Barrier&) const { return ReplyShape::WaitEnded; }
-  ReplyShape operator()(const Watch&) const { return ReplyShape::None; }
 };
 
 }  // namespace

@@ -92,7 +92,6 @@ struct Writer {
     key(Opcode::Barrier, r.key);
     out.append_i64(r.world_size);
   }
-  void operator()(const Watch&) const {}  // Has no form in these layouts; nothing is sent.
 
  private:
   void key(Opcode opcode, std::string_view key) const {
