@@ -79,9 +79,6 @@ class Resolver {
     plan_.nproc = nproc ? std::to_string(*nproc) : flags_.nproc_per_node;
     plan_.numa_binding = flags_.numa_binding;
     plan_.virtual_local_rank = flags_.virtual_local_rank;
-    plan_.start_method = flags_.start_method;
-    plan_.event_log_handler = flags_.event_log_handler;
-    if (!flags_.python.empty()) plan_.python = flags_.python;
     return std::move(plan_);
   }
 

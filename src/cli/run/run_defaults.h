@@ -16,13 +16,10 @@ struct RunPlan {
   RendezvousParameters rendezvous;
   RunRules rules;
   RunMode mode = RunMode::Script;
-  std::string python = "python3";
-  std::string start_method;  // Only matters with RunPath.
   std::string role;
   std::string nproc;         // As typed: who counts devices judges it.
   std::string numa_binding;  // Empty: none.
   bool virtual_local_rank = false;
-  std::string event_log_handler;
 
   // To be said before anything starts: what was asked for and is not done.
   std::vector<std::string> warnings;

@@ -184,18 +184,12 @@ TEST(RunDefaults, HowTheScriptIsRun) {
 }
 
 TEST(RunDefaults, TheRestIsHandedOn) {
-  const RunPlan made =
-      good_plan({"--role=trainer", "--nproc-per-node=gpu", "--numa-binding=socket",
-                 "--virtual-local-rank", "--start-method=fork", "--event-log-handler=console"},
-                {{"PYTHON_EXEC", "/py"}});
+  const RunPlan made = good_plan(
+      {"--role=trainer", "--nproc-per-node=gpu", "--numa-binding=socket", "--virtual-local-rank"});
   EXPECT_EQ(made.role, "trainer");
   EXPECT_EQ(made.nproc, "gpu");
   EXPECT_EQ(made.numa_binding, "socket");
   EXPECT_TRUE(made.virtual_local_rank);
-  EXPECT_EQ(made.start_method, "fork");
-  EXPECT_EQ(made.event_log_handler, "console");
-  EXPECT_EQ(made.python, "/py");
-  EXPECT_EQ(good_plan({}).python, "python3");
 }
 
 TEST(RunDefaults, ARoleIsText) {

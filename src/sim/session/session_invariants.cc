@@ -163,7 +163,6 @@ void SessionInvariants::told_stop(const NodeId& id, const Stop& stop) {
     violated(round_text(stop.round) + " was stopped with the wrong verdict: " + stop.text);
   const auto [first, is_first] = stopped_.try_emplace(stop.round, stop);
   if (is_first) {
-    ++stops_;
     const std::int64_t spent = stop.why == Stop::Why::Failure ? 1 : 0;
     if (stop.restart_count < restarts_ + spent)
       violated("a failure that costs no restart: " + stop.text);

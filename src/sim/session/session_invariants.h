@@ -57,7 +57,6 @@ class SessionInvariants {
   void workers_started(const SessionView& node, std::int64_t round);
 
   std::int64_t seals() const { return seals_; }
-  std::int64_t stops() const { return stops_; }
 
  private:
   struct Seat {
@@ -117,7 +116,6 @@ class SessionInvariants {
   std::map<std::pair<core::rendezvous::NodeId, std::int64_t>, std::int64_t> sealed_in_;
   std::map<std::int32_t, std::deque<Instant>> traffic_;
   std::int64_t seals_ = 0;
-  std::int64_t stops_ = 0;
 };
 
 }  // namespace regroup::sim

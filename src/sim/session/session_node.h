@@ -54,7 +54,6 @@ class SessionNode {
   void on_bytes(LinkId link, std::string_view bytes);  // None: the connection is lost.
 
   bool is_running() const { return member_.has_value(); }
-  bool has_ended() const { return ended_; }  // For good: it was told that the run is over.
   bool is_spare() const { return member_ && member_->joining() && member_->is_spare(); }
   std::int64_t process() const { return process_; }
   core::rendezvous::NodeId id() const;
@@ -94,7 +93,7 @@ class SessionNode {
   Dice dice_;
 
   std::int64_t process_ = 0;
-  bool ended_ = false;
+  bool ended_ = false;  // For good: it was told that the run is over.
   std::optional<core::coordinator::Member> member_;
   std::optional<LinkId> link_;
   bool connecting_ = false;
