@@ -19,7 +19,7 @@
 #include <string>
 
 #include "base/endpoint.h"
-#include "io/net/listener.h"
+#include "io/loop/descriptor_limit.h"
 #include "session_crowd.h"
 
 namespace {
@@ -119,7 +119,7 @@ class Report {
 };
 
 void run(const Options& options) {
-  const std::size_t descriptors = io::raise_descriptor_limit();
+  const std::size_t descriptors = io::raise_descriptor_limit().now;
   if (descriptors < options.nodes + 32)
     die(std::to_string(options.nodes) + " agents need more open files than the hard limit of " +
         std::to_string(descriptors) + " (ulimit -Hn)");

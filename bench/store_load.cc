@@ -29,8 +29,8 @@
 
 #include "base/byte_buffer.h"
 #include "io/loop/clock.h"
+#include "io/loop/descriptor_limit.h"
 #include "io/net/address.h"
-#include "io/net/listener.h"
 #include "wire/store/store_protocol.h"
 
 namespace {

@@ -4,7 +4,6 @@
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -12,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/seconds.h"
 #include "base/text.h"
 #include "cli/ask/rendezvous_join.h"
 #include "cli/flags/cli.h"
 #include "cli/flags/node_range.h"
+#include "cli/flags/report.h"
 #include "cli/flags/torchrun_flags.h"
 #include "regroup/rendezvous.h"
 #include "runtime/rendezvous/rendezvous_view.h"
@@ -37,13 +38,8 @@ struct Flags {
   double timeout_seconds = 5;
 };
 
-Duration seconds(double count) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
-}
-
 int report(const Error& error) {
-  std::cerr << "regroup: " << error.message << "\n";
-  return error.kind == ErrorKind::InvalidArgument ? kBadStart : kFailed;
+  return cli::report(error.kind == ErrorKind::InvalidArgument ? kBadStart : kFailed, error.message);
 }
 
 Result<RendezvousParameters> parameters_of(const Flags& flags) {
@@ -65,7 +61,7 @@ Result<RendezvousParameters> parameters_of(const Flags& flags) {
 int join(const Flags& flags) {
   auto parameters = parameters_of(flags);
   if (!parameters) return report(parameters.error());
-  return join_rendezvous(std::move(*parameters), seconds(flags.stay_seconds));
+  return join_rendezvous(std::move(*parameters), from_seconds(flags.stay_seconds));
 }
 
 Result<std::shared_ptr<Store>> store_of(const Flags& flags) {
@@ -73,7 +69,7 @@ Result<std::shared_ptr<Store>> store_of(const Flags& flags) {
   if (!parameters) return tl::unexpected(parameters.error());
   if (flags.run_id.empty())
     return fail(ErrorKind::InvalidArgument, "the run id is empty. Give the --rdzv-id of the run");
-  return runtime::open_run_store(*parameters, seconds(flags.timeout_seconds));
+  return runtime::open_run_store(*parameters, from_seconds(flags.timeout_seconds));
 }
 
 int show(const Flags& flags) {
@@ -88,7 +84,8 @@ int show(const Flags& flags) {
 int close(const Flags& flags) {
   const auto store = store_of(flags);
   if (!store) return report(store.error());
-  const auto closing = runtime::close_run(*store, flags.run_id, seconds(flags.timeout_seconds));
+  const auto closing =
+      runtime::close_run(*store, flags.run_id, from_seconds(flags.timeout_seconds));
   if (!closing) return report(closing.error());
   std::cout << "run " << printable(flags.run_id) << ", round " << closing->state.round
             << (closing->was_closed ? ": was closed before, nothing to do; on its list: "

@@ -16,9 +16,11 @@
 #include <thread>
 
 #include "base/endpoint.h"
+#include "base/seconds.h"
 #include "base/text.h"
 #include "cli/ask/status_text.h"
 #include "cli/flags/cli.h"
+#include "cli/flags/report.h"
 #include "cli/flags/secret_flag.h"
 #include "cli/show/view.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
@@ -39,15 +41,6 @@ struct Flags {
   double interval_seconds = 1;
   double timeout_seconds = 5;
 };
-
-Duration seconds(double count) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
-}
-
-int report(const std::string& message) {
-  std::cerr << "regroup: " << message << "\n";
-  return kFailed;
-}
 
 Result<Endpoint> endpoint_of(const std::string& text) {
   auto where = parse_endpoint(text, runtime::kRendezvousPort);
@@ -164,28 +157,22 @@ void end_quietly_on_signals() {
 
 int status(const Flags& flags) {
   const auto where = endpoint_of(flags.endpoint);
-  if (!where) {
-    report(where.error().message);
-    return kBadStart;
-  }
+  if (!where) return report(kBadStart, where.error().message);
   const std::string name = runtime::text_of(*where);
   auto secret = read_secret_flag(flags.secret_file);
-  if (!secret) {
-    report(secret.error().message);
-    return kBadStart;
-  }
-  runtime::StatusClient client(*where, seconds(flags.timeout_seconds), std::move(*secret));
+  if (!secret) return report(kBadStart, secret.error().message);
+  runtime::StatusClient client(*where, from_seconds(flags.timeout_seconds), std::move(*secret));
   Screen screen(flags);
   if (flags.watch) end_quietly_on_signals();
   // What is wrong from the beginning is not waited for: it may be a slip of the pen.
   auto answer = client.ask(flags.run_id);
-  if (!answer) return report(answer.error().message);
+  if (!answer) return report(kFailed, answer.error().message);
   if (!flags.run_id.empty() && answer->status.runs.empty())
-    return report(unknown_run(flags, name, client));
+    return report(kFailed, unknown_run(flags, name, client));
   if (!screen.show(*answer, name)) return kFailed;
   auto next = Clock::now();
   while (flags.watch) {
-    next = std::max(next + seconds(flags.interval_seconds), Clock::now());
+    next = std::max(next + from_seconds(flags.interval_seconds), Clock::now());
     std::this_thread::sleep_until(next);
     answer = client.ask(flags.run_id);
     const bool shown =

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/seconds.h"
 #include "base/text.h"
 #include "cli/flags/run_words.h"
 
@@ -66,7 +67,7 @@ std::optional<Duration> parse_time(std::string_view text) {
   for (const auto& [name, seconds] : kUnits)
     if (unit == name) scale = seconds;
   if (scale == 0 || value * scale > kLongestSeconds) return {};
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value * scale));
+  return from_seconds(value * scale);
 }
 
 Result<RunRules> parse_run_rules(const RestartFlags& flags, const std::string& max_restarts) {

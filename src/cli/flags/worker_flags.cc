@@ -4,11 +4,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
 
+#include "base/seconds.h"
 #include "cli/flags/torchrun_flags.h"
 
 namespace regroup::cli {
@@ -45,7 +45,7 @@ Result<Duration> shutdown_grace(const WorkerFlags& flags) {
                       "'; it takes seconds, 0 or more. Unset it for 30, or pass "
                       "--shutdown-timeout");
   }
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
+  return from_seconds(count);
 }
 
 // The library would turn -5 into a very large size.
@@ -190,13 +190,9 @@ void add_hang_flags(CLI::App& command, WorkerFlags& flags) {
       ->group(kGroup);
 }
 
-Duration in_duration(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
 Result<void> apply_hang_flags(const WorkerFlags& flags, WorkersSpec& spec) {
-  spec.hang_timeout = in_duration(flags.hang_seconds);
-  if (flags.hang_grace_seconds) spec.hang_grace = in_duration(*flags.hang_grace_seconds);
+  spec.hang_timeout = from_seconds(flags.hang_seconds);
+  if (flags.hang_grace_seconds) spec.hang_grace = from_seconds(*flags.hang_grace_seconds);
   spec.take_stacks = flags.evidence == "never"    ? TakeStacks::Never
                      : flags.evidence == "always" ? TakeStacks::Always
                                                   : TakeStacks::OnHang;

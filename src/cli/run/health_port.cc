@@ -1,6 +1,7 @@
 #include "cli/run/health_port.h"
 
 #include "base/endpoint.h"
+#include "base/seconds.h"
 #include "base/text.h"
 #include "base/text_parts.h"
 #include "cli/flags/run_words.h"
@@ -64,9 +65,7 @@ Result<std::optional<HealthOptions>> choose_health_port(const RunFlags& flags, c
     options->port = *port;
     options->required = false;
   }
-  if (options)
-    options->limit =
-        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(flags.health_limit));
+  if (options) options->limit = from_seconds(flags.health_limit);
   return options;
 }
 

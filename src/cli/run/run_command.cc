@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/seconds.h"
 #include "base/text.h"
 #include "cli/flags/cli.h"
 #include "cli/flags/our_environment.h"
@@ -87,7 +88,7 @@ Duration stuck_limit() {
   char* end = nullptr;
   const double seconds = std::strtod(text, &end);
   if (end == text || *end != 0 || !(seconds > 0) || seconds > 1e9) return {};
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  return from_seconds(seconds);
 }
 
 Result<Prepared> prepare(const RunFlags& flags) {
@@ -116,8 +117,7 @@ Result<Prepared> prepare(const RunFlags& flags) {
   if (!agent.spec.environment.contains("REGROUP_HEARTBEAT_FILE"))
     agent.watchdog.path = variable("TORCHELASTIC_TIMER_FILE");
   agent.rendezvous = std::move(plan->rendezvous);
-  agent.exit_barrier_timeout = std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(flags.exit_barrier_timeout));
+  agent.exit_barrier_timeout = from_seconds(flags.exit_barrier_timeout);
   auto health =
       choose_health_port(flags, std::getenv("TORCHELASTIC_HEALTH_CHECK_PORT"), prepared.notes);
   if (!health) return tl::unexpected(health.error());

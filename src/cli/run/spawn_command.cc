@@ -3,7 +3,6 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "cli/flags/cli.h"
 #include "cli/flags/our_environment.h"
+#include "cli/flags/report.h"
 #include "cli/flags/torchrun_flags.h"
 #include "cli/flags/worker_flags.h"
 #include "cli/show/failure_report.h"
@@ -28,11 +28,6 @@ struct Flags {
   bool verbose = false;
   WorkerFlags workers;
 };
-
-int report(int exit_code, const std::string& message) {
-  std::cerr << "regroup: " << message << "\n";
-  return exit_code;
-}
 
 WorkersSpec spec_of(const Flags& flags, const std::vector<std::string>& command) {
   WorkersSpec spec;

@@ -10,6 +10,8 @@
 #include <memory>
 #include <utility>
 
+#include "cli/flags/report.h"
+
 namespace regroup::cli {
 namespace {
 
@@ -90,10 +92,7 @@ int serve(const ServeFlags& flags) {
   // Without a coordinator there is no such flag, and its variable is somebody else's.
   if (options.host.coordinator) {
     auto secret = read_secret_flag(flags.secret_file);
-    if (!secret) {
-      std::cerr << "regroup: " << secret.error().message << "\n";
-      return kBadStart;
-    }
+    if (!secret) return report(kBadStart, secret.error().message);
     if (*secret) options.host.secret = std::make_shared<const runtime::Secret>(std::move(**secret));
   }
   // A value as long as allowed must fit into a request.
@@ -106,9 +105,7 @@ int serve(const ServeFlags& flags) {
         for (const std::string& address : addresses) line += " " + address;
         std::cout << line << std::endl;
       });
-  if (served) return kOk;
-  std::cerr << "regroup: " << served.error().message << "\n";
-  return kBadStart;
+  return served ? kOk : report(kBadStart, served.error().message);
 }
 
 }  // namespace regroup::cli

@@ -13,17 +13,14 @@
 #include <utility>
 
 #include "base/endpoint.h"
+#include "base/seconds.h"
 #include "cli/flags/cli.h"
+#include "cli/flags/report.h"
 #include "cli/serve/serve_flags.h"
 #include "regroup/store.h"
 
 namespace regroup::cli {
 namespace {
-
-int report(int exit_code, const Error& error) {
-  std::cerr << "regroup: " << error.message << "\n";
-  return exit_code;
-}
 
 // An answer that nobody could read is no success.
 Result<void> printed() {
@@ -42,8 +39,7 @@ struct Question {
   Result<std::shared_ptr<Store>> connect() const {
     const auto where = parse_endpoint(endpoint);
     if (!where) return tl::unexpected(where.error());
-    const auto timeout =
-        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout_seconds));
+    const Duration timeout = from_seconds(timeout_seconds);
     TcpStoreOptions options{.host = where->host, .port = where->port, .timeout = timeout};
     // Whoever waits for more than a moment is told for what.
     constexpr Duration kMoment = 1s;
@@ -139,7 +135,7 @@ void add_question(CLI::App& store, int& exit_code, const char* name, const char*
     command->add_flag("--wait", question->wait, "Wait for the key if it is not there yet");
   command->callback([question, answer, &exit_code] {
     const auto done = answer(*question);
-    if (!done) exit_code = report(kFailed, done.error());
+    if (!done) exit_code = report(kFailed, done.error().message);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/seconds.h"
 #include "base/text.h"
 
 namespace regroup::core::hang {
@@ -20,8 +21,6 @@ constexpr double kIdleCpu = 0.02;
 constexpr double kIdleBytesPerSecond = 64.0 * 1024;
 // Who has been quiet for this part of the timeout waits, and is not between two steps.
 constexpr int kWaitingPart = 4;
-
-double in_seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "io/net/listener.h"
 
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -167,16 +166,6 @@ Result<std::unique_ptr<Listener>> Listener::open(Loop& loop, const std::string& 
     bound = bind_all(*addresses, port);
   if (!bound) return tl::unexpected(bound.error());
   return std::make_unique<TcpListener>(loop, std::move(*bound));
-}
-
-std::size_t raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  if (limit.rlim_cur < limit.rlim_max) {
-    const rlimit raised{limit.rlim_max, limit.rlim_max};
-    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
-  }
-  return limit.rlim_cur;
 }
 
 }  // namespace regroup::io

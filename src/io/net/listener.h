@@ -1,7 +1,6 @@
 // Server side of TCP: waits for those who connect. Lives on the loop's thread.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,9 +31,5 @@ class Listener {
   virtual std::uint16_t port() const = 0;
   virtual std::vector<std::string> addresses() const = 0;  // "127.0.0.1:29500"
 };
-
-// As many file descriptors as the system allows us: ten thousand clients need them. Returns the
-// limit that holds afterwards.
-std::size_t raise_descriptor_limit();
 
 }  // namespace regroup::io

@@ -17,6 +17,7 @@
 
 #include "base/text.h"
 #include "io/file/pipe.h"
+#include "io/loop/descriptor_limit.h"
 #include "io/process/process.h"
 #include "io/process/process_child.h"
 #include "io/process/process_join.h"
@@ -200,11 +201,8 @@ tl::expected<std::vector<Process>, StartError> start_processes(
 }
 
 void raise_open_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  const rlimit before = limit;
-  limit.rlim_cur = limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0 && !files_before) files_before = before;
+  const DescriptorLimit limit = raise_descriptor_limit();
+  if (limit.before.rlim_cur < limit.now && !files_before) files_before = limit.before;
 }
 
 void make_room_for_descriptors(std::size_t count) {

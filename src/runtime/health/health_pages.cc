@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/json_text.h"
+#include "base/seconds.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -21,8 +22,6 @@ constexpr std::array<std::string_view, 4> kPages{"/healthz", "/readyz", "/status
 // As the original calls them.
 constexpr std::array<std::string_view, 7> kStates{"UNKNOWN", "INIT",      "HEALTHY", "UNHEALTHY",
                                                   "STOPPED", "SUCCEEDED", "FAILED"};
-
-double in_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 std::string rounded(double seconds) {
   char text[64];

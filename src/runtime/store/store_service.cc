@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "io/file/locked_file.h"
 #include "io/loop/clock.h"
+#include "io/loop/descriptor_limit.h"
 #include "io/loop/loop.h"
-#include "io/net/listener.h"
 #include "runtime/common/log.h"
 #include "runtime/coordinator/coordinator_host.h"
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/json_text.h"
+#include "base/seconds.h"
 #include "wire/bytes/half_pairs.h"
 
 namespace regroup::wire {
@@ -23,9 +24,9 @@ constexpr Place kPlaces[] = {Place::Idle,   Place::Member,  Place::Done,
 
 // ---- Writing ----
 
-std::string in_seconds(Duration duration) {
+std::string seconds_text(Duration duration) {
   char text[64];
-  std::snprintf(text, sizeof text, "%.3f", std::chrono::duration<double>(duration).count());
+  std::snprintf(text, sizeof text, "%.3f", in_seconds(duration));
   return text;
 }
 
@@ -39,7 +40,7 @@ std::string json_of(const NodeStatus& node) {
   return object.add("workers", node.workers)
       .add("connected", node.connected)
       .add("has_session", node.has_session)
-      .raw("silent_for", in_seconds(node.silent_for))
+      .raw("silent_for", seconds_text(node.silent_for))
       .add("group", node.group)
       .text();
 }
@@ -68,7 +69,7 @@ std::string json_of(const RunStatus& run) {
       .add("segment", run.rules.segment)
       .add("restarts", run.restarts)
       .add("max_restarts", run.rules.max_restarts)
-      .raw("heartbeat_limit", in_seconds(run.rules.heartbeat_limit))
+      .raw("heartbeat_limit", seconds_text(run.rules.heartbeat_limit))
       .add("awaited", run.awaited)
       .add("last_verdict", run.last_verdict)
       .raw("nodes", list_of(run.nodes))

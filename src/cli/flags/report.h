@@ -1,0 +1,11 @@
+// How a command says what went wrong.
+#pragma once
+
+#include <string>
+
+namespace regroup::cli {
+
+// "regroup: MESSAGE" on standard error. Returns the exit code, for the command to return, too.
+int report(int exit_code, const std::string& message);
+
+}  // namespace regroup::cli
