@@ -1,189 +1,147 @@
-// Only whole groups are in a round: so many nodes at a time that are near each other (--segment).
-//
-// The tables of the rendezvous know nothing of it. They are played for a node once its group is
-// whole, and for all of that group one after the other; until then the node stands with the spares.
-// So the participants of an open round are whole groups at any time, and minimum, maximum and last
-// call mean what they always do.
-#include <algorithm>
-#include <utility>
+#include "core/coordinator/segments.h"
 
-#include "core/coordinator/coordinator.h"
+#include <algorithm>
 
 namespace regroup::core::coordinator {
 
-using namespace rendezvous;
+namespace {
 
-std::string why_not(const Rules& rules) {
-  if (rules.min_nodes > rules.max_nodes) return "its minimum of nodes is above the maximum";
-  if (rules.segment > 0 &&
-      (rules.min_nodes % rules.segment != 0 || rules.max_nodes % rules.segment != 0))
-    return "its numbers of nodes are no multiples of --segment";
-  return "";
+bool is_loose(const Segments::Standing& standing) {
+  return standing.is_joining && !standing.is_member;
 }
 
-std::string Coordinator::why_not_grouped(const Hello& hello) const {
-  if (hello.rules.segment > 0 && hello.rules.segment != rules_.segment)
-    return "this node was started with --segment " + std::to_string(hello.rules.segment) +
-           ", and this run " +
-           (has_segments() ? "has " + std::to_string(rules_.segment) : "was begun without it");
-  if (!has_segments() || !hello.claim.group.empty()) return "";
-  return "in this run are only whole groups of " + std::to_string(rules_.segment) +
+}  // namespace
+
+std::string Segments::why_refused(std::int64_t its_size, const std::string& its_group) const {
+  if (its_size > 0 && its_size != size_)
+    return "this node was started with --segment " + std::to_string(its_size) + ", and this run " +
+           (are_wanted() ? "has " + std::to_string(size_) : "was begun without it");
+  if (!are_wanted() || !its_group.empty()) return "";
+  return "in this run are only whole groups of " + std::to_string(size_) +
          " nodes (--segment), and this node does not say which is its own (--topology-key)";
 }
 
-void Coordinator::joins_group(const Node& node) {
-  Group& group = groups_.at(node.claim.group);
-  group.loose.insert(node.id);
-  group.fresh.push_back(node.id);
-  changed_groups_.insert(node.claim.group);
+void Segments::add(const std::string& group, const NodeId& node) {
+  groups_[group].nodes.insert(node);
 }
 
-void Coordinator::place_groups(Now now) {
-  if (!has_segments() || hold_until_ || state_.closed || changed_groups_.empty()) return;
-  // A round that is being stopped is left by its members one by one. Then the next is open, and all
-  // are placed.
-  if (state_.complete && !is_running()) return;
-  std::vector<Group*> groups;
-  bool any_dropped = false;
-  for (const std::string& name : std::exchange(changed_groups_, {})) {
+void Segments::wants_in(const std::string& group, const NodeId& node) {
+  Group& its_group = groups_.at(group);
+  its_group.loose.insert(node);
+  its_group.fresh.push_back(node);
+  changed_.insert(group);
+}
+
+void Segments::has_left(const std::string& group) { groups_.at(group).has_lost_one = true; }
+
+void Segments::remove(const std::string& group, const NodeId& node) {
+  const auto found = groups_.find(group);
+  changed_.insert(group);
+  found->second.has_lost_one = true;
+  found->second.loose.erase(node);
+  found->second.nodes.erase(node);
+  if (found->second.nodes.empty()) groups_.erase(found);
+}
+
+Segments::Changed Segments::take_changed(const StandingOf& standing_of, bool round_is_open) {
+  Changed changed;
+  for (const std::string& name : std::exchange(changed_, {})) {
     const auto found = groups_.find(name);
     if (found == groups_.end()) continue;
-    any_dropped |= std::exchange(found->second.has_lost, false) && drop_the_odd(found->second, now);
-    groups.push_back(&found->second);
+    changed.groups.insert(name);
+    if (!std::exchange(found->second.has_lost_one, false) || !round_is_open) continue;
+    for (const NodeId& node : take_broken(name, found->second, standing_of))
+      changed.broken.push_back(node);
   }
-  if (any_dropped) {  // Others may have their places.
-    groups.clear();
-    for (auto& [name, group] : groups_) groups.push_back(&group);
-  }
+  if (!changed.broken.empty())  // Others may have their places.
+    for (const auto& [name, group] : groups_) changed.groups.insert(name);
+  return changed;
+}
 
-  // Nodes of one group, as many as a segment has. Where a member is among them, the others help it
-  // to stay.
-  using Segment = std::pair<std::pair<int, Preference>, std::vector<const Node*>>;
+std::vector<Segments::NodeId> Segments::take_broken(const std::string& name, Group& group,
+                                                    const StandingOf& standing_of) {
+  std::vector<std::pair<std::int64_t, NodeId>> in;  // By their turn.
+  for (const NodeId& node : group.nodes)
+    if (const Standing standing = standing_of(node); standing.is_member)
+      in.emplace_back(standing.preference.second, node);
+  std::sort(in.begin(), in.end());
+  std::vector<NodeId> broken;
+  for (std::size_t odd = in.size() % static_cast<std::size_t>(size_); odd > 0; --odd) {
+    wants_in(name, in.back().second);
+    broken.push_back(std::move(in.back().second));
+    in.pop_back();
+  }
+  return broken;
+}
+
+Segments::Placing Segments::place(const Changed& changed, std::int64_t room,
+                                  const StandingOf& standing_of) {
+  // As many nodes of one group as a segment has. Where a member is among them, the others help it
+  // to stay: the best of them comes first, then the last.
+  using Segment = std::pair<std::pair<int, Preference>, std::vector<NodeId>>;
   std::vector<Segment> segments;
-  std::vector<const Node*> odd;
-  const auto size = static_cast<std::size_t>(rules_.segment);
-  std::int64_t room = rules_.max_nodes - static_cast<std::int64_t>(state_.participants.size());
-  for (Group* group : groups) {
-    const auto fresh = std::exchange(group->fresh, {});
-    if (room < rules_.segment || group->loose.size() < size) {
-      for (const NodeId& id : fresh)
-        if (const auto found = nodes_.find(id); found != nodes_.end() && is_loose(found->second))
-          odd.push_back(&found->second);
+  std::vector<NodeId> odd;
+  const auto size = static_cast<std::size_t>(size_);
+  for (const std::string& name : changed.groups) {
+    Group& group = groups_.at(name);
+    const auto fresh = std::exchange(group.fresh, {});
+    if (room < size_ || group.loose.size() < size) {
+      for (const NodeId& node : fresh)
+        if (group.nodes.contains(node) && is_loose(standing_of(node))) odd.push_back(node);
       continue;
     }
-    const std::vector<const Node*> loose = take_loose(*group);
-    std::vector<std::pair<Preference, const Node*>> order;
-    order.reserve(loose.size());
-    for (const Node* node : loose) order.emplace_back(preference(*node), node);
+    std::vector<std::pair<Preference, NodeId>> order;
+    std::erase_if(group.loose, [&](const NodeId& node) {
+      const Standing standing = standing_of(node);
+      if (is_loose(standing)) order.emplace_back(standing.preference, node);
+      return !is_loose(standing);
+    });
     std::sort(order.begin(), order.end());
     std::size_t next = 0;
     for (; order.size() - next >= size; next += size) {
-      const Preference& best = order[next].first;
-      Segment& segment =
-          segments.emplace_back(std::pair(best.first, order[next + size - 1].first), 0);
+      Segment& segment = segments.emplace_back(
+          std::pair(order[next].first.first, order[next + size - 1].first), std::vector<NodeId>{});
       for (std::size_t i = next; i < next + size; ++i) segment.second.push_back(order[i].second);
     }
     for (; next < order.size(); ++next) odd.push_back(order[next].second);
   }
   std::sort(segments.begin(), segments.end());
 
-  // Where a round runs, those who fit wait for the next, and are a reason for it.
+  Placing placing;
   for (const auto& [order, nodes] : segments) {
-    const bool fits = room >= rules_.segment;
-    if (fits) room -= rules_.segment;
-    for (const Node* node : nodes)
-      if (fits)
-        settle(*node, Operation::Join, now);
-      else
-        make_spare(*node, now);
+    const bool fits = room >= size_;
+    if (fits) room -= size_;
+    auto& into = fits ? placing.let_in : placing.spares;
+    into.insert(into.end(), nodes.begin(), nodes.end());
   }
-  for (const Node* node : odd) make_spare(*node, now);
+  placing.spares.insert(placing.spares.end(), odd.begin(), odd.end());
+  return placing;
 }
 
-std::vector<const Coordinator::Node*> Coordinator::take_loose(Group& group) const {
-  std::vector<const Node*> loose;
-  std::erase_if(group.loose, [&](const NodeId& id) {
-    const Node& node = nodes_.at(id);
-    if (is_loose(node)) loose.push_back(&node);
-    return !is_loose(node);
-  });
-  return loose;
-}
-
-// Takes out of an open round whoever is in it without a whole group; the last to have come first.
-bool Coordinator::drop_the_odd(Group& group, Now now) {
-  if (state_.complete) return false;
-  std::vector<std::pair<std::int64_t, const Node*>> in;
-  for (const NodeId& id : group.nodes)
-    if (state_.participants.contains(id)) in.emplace_back(nodes_.at(id).arrived, &nodes_.at(id));
-  std::size_t too_many = in.size() % static_cast<std::size_t>(rules_.segment);
-  const bool any = too_many > 0;
-  std::sort(in.begin(), in.end());
-  for (; too_many > 0; --too_many) {
-    make_spare(*in.back().second, now);
-    joins_group(*in.back().second);
-    in.pop_back();
-  }
-  return any;
-}
-
-void Coordinator::make_spare(const Node& node, Now now) {
-  if (state_.redundancy_list.contains(node.id)) return;
-  const Actor actor{.node = node.id, .claim = node.claim, .utc = now.utc};
-  if (state_.participants.contains(node.id))
-    state_ = apply(std::move(state_), Action::RemoveFromParticipants, actor, settings_);
-  state_ = apply(std::move(state_), Action::AddToRedundancyList, actor, settings_);
-}
-
-std::int64_t Coordinator::here(const std::string& group) const {
+std::int64_t Segments::odd_in(const std::string& group, const StandingOf& standing_of) const {
   const auto found = groups_.find(group);
   if (found == groups_.end()) return 0;
   const auto& nodes = found->second.nodes;
-  return std::count_if(nodes.begin(), nodes.end(), [this](const NodeId& id) {
-    return state_.participants.contains(id) || nodes_.at(id).doing == Doing::Joining;
-  });
+  return std::count_if(nodes.begin(), nodes.end(),
+                       [&](const NodeId& node) {
+                         const Standing standing = standing_of(node);
+                         return standing.is_member || standing.is_joining;
+                       }) %
+         size_;
 }
 
-std::string Coordinator::broken_groups() const {
+std::string Segments::describe_broken(const StandingOf& standing_of) const {
   constexpr int kMostNamed = 8;
   int named = 0;
   std::string text;
-  for (const auto& [group, unused] : groups_) {
-    const std::int64_t odd = here(group) % rules_.segment;
+  for (const auto& [name, group] : groups_) {
+    const std::int64_t odd = odd_in(name, standing_of);
     if (odd == 0) continue;
     if (++named > kMostNamed) return text + ", ...";
-    text += (text.empty() ? "; not whole: " : ", ") + group + " (" + std::to_string(odd) + " of " +
-            std::to_string(rules_.segment) + ")";
+    text += (text.empty() ? "; not whole: " : ", ") + name + " (" + std::to_string(odd) + " of " +
+            std::to_string(size_) + ")";
   }
   return text;
-}
-
-Progress Coordinator::progress_of(const Node& node, Instant now,
-                                  std::optional<std::string>& of_round) const {
-  const Wait wait = waiting(node.id, now);
-  const bool is_spare = state_.redundancy_list.contains(node.id);
-  Progress progress{.text = {}, .brief = {}, .last_call = {}, .spare = is_spare};
-  if (wait.last_call_end && !state_.complete)
-    progress.last_call = std::max(*wait.last_call_end - now, Duration{});
-  const auto members = static_cast<std::int64_t>(state_.participants.size());
-  const std::int64_t odd = has_segments() ? here(node.claim.group) % rules_.segment : 0;
-  if (!is_spare || odd == 0 || members + rules_.segment > rules_.max_nodes) {
-    progress.text = describe_progress(wait);
-    progress.brief = describe_briefly(wait);
-    return progress;
-  }
-  const NodeId nobody;
-  if (!of_round)
-    of_round = state_.complete ? "round " + std::to_string(state_.round) + " runs with " +
-                                     std::to_string(members) + (members == 1 ? " node" : " nodes")
-                               : describe_progress(waiting(nobody, now));
-  const std::string of_group = std::to_string(odd) + " of " + std::to_string(rules_.segment) +
-                               " nodes of group " + node.claim.group + " here";
-  progress.text = *of_round + "; this node waits for its group: " + of_group;
-  progress.brief = "waiting for the group: " + of_group;
-  // While a round runs it is a spare as any other; before, the time to join is what it waits.
-  progress.spare = state_.complete;
-  return progress;
 }
 
 }  // namespace regroup::core::coordinator

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/coordinator/coordinator.h"
+#include "core/coordinator/run_status.h"
 #include "regroup/result.h"
 
 namespace regroup::wire {

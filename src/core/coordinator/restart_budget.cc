@@ -1,0 +1,92 @@
+#include "core/coordinator/restart_budget.h"
+
+#include <algorithm>
+
+namespace regroup::core::coordinator {
+
+using rendezvous::NodeId;
+
+namespace {
+
+// Anybody can say anything; this many fit an int of the workers.
+constexpr std::int64_t kMostRestarts = 1'000'000'000;
+
+}  // namespace
+
+void RestartBudget::admit(const NodeId& node, std::int64_t max_restarts) {
+  own_[node].max_restarts = max_restarts;
+}
+
+void RestartBudget::forget(const NodeId& node) { own_.erase(node); }
+
+void RestartBudget::recall(const NodeId& node, std::int64_t told) {
+  const bool is_limited = rules_.window == Duration{} && !rules_.per_node;
+  raise(node, std::min(told, is_limited ? rules_.max_restarts : kMostRestarts));
+}
+
+void RestartBudget::resume(const NodeId& node, std::int64_t restart_count) {
+  raise(node, std::min(restart_count, kMostRestarts));
+}
+
+void RestartBudget::raise(const NodeId& node, std::int64_t restarts) {
+  restarts_ = std::max(restarts_, restarts);
+  Own& own = own_[node];
+  own.restarts = std::max(own.restarts, restarts);
+}
+
+RestartBudget::Decision RestartBudget::on_failure(const Culprit& culprit, std::int64_t exit_code,
+                                                  Instant now) {
+  Decision decision = may_restart(culprit.node, exit_code, now);
+  if (!decision.restart) return decision;
+  ++restarts_;
+  ++own_[culprit.node].restarts;
+  if (rules_.window > Duration{}) within_window_.push_back(now);
+  ++strikes_[culprit.name];
+  return decision;
+}
+
+RestartBudget::Decision RestartBudget::may_restart(const NodeId& node, std::int64_t exit_code,
+                                                   Instant now) {
+  const auto& codes = rules_.no_restart_codes;
+  if (std::find(codes.begin(), codes.end(), exit_code) != codes.end())
+    return {.restart = false,
+            .note = "exit code " + std::to_string(exit_code) +
+                    " is one that is not started again (--no-restart-codes)"};
+  const bool is_quick = now - round_started_ <= rules_.crash_loop_time;
+  quick_failures_ = is_quick ? quick_failures_ + 1 : 0;
+  if (rules_.crash_loop > 0 && quick_failures_ >= rules_.crash_loop)
+    return {.restart = false,
+            .note = std::to_string(quick_failures_) +
+                    " times in a row the workers failed right after their start (--crash-loop)"};
+  if (rules_.per_node) {
+    const Own& own = own_[node];
+    return {.restart = own.restarts < own.max_restarts};
+  }
+  if (rules_.window == Duration{}) return {.restart = restarts_ < rules_.max_restarts};
+  while (!within_window_.empty() && now - within_window_.front() > rules_.window)
+    within_window_.pop_front();
+  return {.restart = static_cast<std::int64_t>(within_window_.size()) < rules_.max_restarts};
+}
+
+RestartBudget::Decision RestartBudget::on_members_changed() {
+  if (!rules_.max_changes || ++member_changes_ <= *rules_.max_changes) return {.restart = true};
+  return {.restart = false,
+          .note = "members have changed more than " + std::to_string(*rules_.max_changes) +
+                  " times (--max-membership-changes)"};
+}
+
+std::string RestartBudget::why_barred(const std::string& name) const {
+  const auto found = strikes_.find(name);
+  if (rules_.node_strikes == 0 || found == strikes_.end() || found->second < rules_.node_strikes)
+    return "";
+  return name + " was the first to fail in " + std::to_string(found->second) +
+         (found->second == 1 ? " round" : " rounds") + " and is not let in again (--node-strikes)";
+}
+
+std::int64_t RestartBudget::restart_count(const NodeId& node) const {
+  if (!rules_.per_node) return restarts_;
+  const auto found = own_.find(node);
+  return found == own_.end() ? 0 : found->second.restarts;
+}
+
+}  // namespace regroup::core::coordinator

@@ -1,0 +1,42 @@
+// How a run stands, for people.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/coordinator/messages.h"
+#include "regroup/time.h"
+
+namespace regroup::core::coordinator {
+
+struct NodeStatus {
+  enum class Place { Idle, Member, Done, Joined, Waiting, Spare };
+  std::string name;
+  std::string address;
+  Place place = Place::Idle;
+  std::optional<std::int64_t> rank = {};
+  std::int64_t workers = 0;
+  bool connected = true;    // False: its connection is lost, and it may come back.
+  bool has_session = true;  // False: it is torchrun's.
+  Duration silent_for{};
+  std::string group = {};
+};
+std::string_view word_of(NodeStatus::Place place);
+
+struct RunStatus {
+  std::string run_id;
+  std::int64_t round = 0;
+  bool sealed = false;
+  bool closed = false;
+  bool succeeded = false;
+  Rules rules;
+  std::int64_t restarts = 0;
+  std::string awaited;  // What is waited for, in one sentence; empty: nothing.
+  std::string last_verdict;
+  std::vector<NodeStatus> nodes;  // Members by rank, then the others by name.
+};
+
+}  // namespace regroup::core::coordinator

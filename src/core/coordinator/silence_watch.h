@@ -1,0 +1,46 @@
+// Decides how long a node with a session may say nothing before it counts as lost, and when to look
+// for such nodes next. It holds no node: who last said something when is passed in.
+//
+// Lives in the coordinator. Nodes without a session are judged by core/rendezvous/liveness.h.
+#pragma once
+
+#include <optional>
+
+#include "base/instant.h"
+
+namespace regroup::core::coordinator {
+
+class SilenceWatch {
+ public:
+  SilenceWatch(Duration heartbeat_limit, Duration reconnect_grace)
+      : heartbeat_limit_(heartbeat_limit), reconnect_grace_(reconnect_grace) {}
+
+  // To be called whenever anything happens. Each node says something three times within the limit;
+  // if nothing has come from anybody for most of it, it is we who stood still. Connections that
+  // were given up meanwhile are then forgiven for longer: their nodes need time to find us again.
+  void on_turn(Instant now, bool has_sessions);
+
+  // A node whose connection was closed has so long to come back.
+  Duration grace(Instant now) const;
+  // The last instant at which a node is not lost yet. `heard`: when it last said something, or its
+  // connection was closed.
+  Instant limit_of(Instant heard, bool is_connected, Instant now) const {
+    return heard + (is_connected ? heartbeat_limit_ : grace(now));
+  }
+
+  // Nobody can have gone silent before next_look(); an empty one: nobody is to be looked for.
+  void look_by(Instant at);
+  void look_at_once() { next_look_ = Instant{}; }
+  // True once for each time that has come. The looker asks for the next.
+  bool take_due(Instant now);
+  std::optional<Instant> next_look() const { return next_look_; }
+
+ private:
+  const Duration heartbeat_limit_;
+  const Duration reconnect_grace_;
+  std::optional<Instant> next_look_;
+  Instant last_turn_;
+  Instant lenient_until_;
+};
+
+}  // namespace regroup::core::coordinator

@@ -1,0 +1,50 @@
+#include "core/coordinator/silence_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace regroup::core::coordinator {
+namespace {
+
+Instant at(Duration since_start) { return {since_start}; }
+
+TEST(SilenceWatch, ANodeWithAConnectionHasTheHeartbeatLimitAndOneWithoutTheGrace) {
+  SilenceWatch watch(6s, 100ms);
+  watch.on_turn(at(1s), false);
+  EXPECT_EQ(watch.limit_of(at(1s), true, at(2s)), at(7s));
+  EXPECT_EQ(watch.limit_of(at(1s), false, at(2s)), at(1100ms));
+}
+
+TEST(SilenceWatch, IsLenientAfterItStoodStillItself) {
+  SilenceWatch watch(6s, 100ms);
+  watch.on_turn(at(1s), true);
+  watch.on_turn(at(5s), true);  // Two thirds of the limit are not too long.
+  EXPECT_EQ(watch.grace(at(5s)), 100ms);
+  watch.on_turn(at(10s), true);
+  EXPECT_EQ(watch.grace(at(15s)), 6s);
+  EXPECT_EQ(watch.grace(at(16s)), 100ms);
+}
+
+TEST(SilenceWatch, WithoutASessionThereIsNothingToBeHeard) {
+  SilenceWatch watch(6s, 100ms);
+  watch.on_turn(at(1s), true);
+  watch.on_turn(at(60s), false);
+  EXPECT_EQ(watch.grace(at(60s)), 100ms);
+}
+
+TEST(SilenceWatch, LooksAtTheEarliestTimeThatWasAskedForAndOnce) {
+  SilenceWatch watch(6s, 100ms);
+  EXPECT_FALSE(watch.next_look());
+  watch.look_by(at(9s));
+  watch.look_by(at(8s));
+  watch.look_by(at(10s));
+  EXPECT_EQ(watch.next_look(), at(8s));
+  EXPECT_FALSE(watch.take_due(at(7s)));
+  EXPECT_TRUE(watch.take_due(at(8s)));
+  EXPECT_FALSE(watch.take_due(at(8s)));
+  watch.look_by(at(20s));
+  watch.look_at_once();
+  EXPECT_TRUE(watch.take_due(at(8s)));
+}
+
+}  // namespace
+}  // namespace regroup::core::coordinator

@@ -1,0 +1,46 @@
+#include "core/coordinator/timers.h"
+
+#include <gtest/gtest.h>
+
+namespace regroup::core::coordinator {
+namespace {
+
+using rendezvous::Stamp;
+
+Instant at(Duration since_start) { return {since_start}; }
+
+TEST(LastCall, LastsFromWhenItsDeadlineIsSeenFirst) {
+  LastCall call(30s);
+  EXPECT_FALSE(call.end());
+  call.observe(Stamp{17}, at(1s));
+  call.observe(Stamp{17}, at(9s));
+  EXPECT_EQ(call.end(), at(31s));
+  call.observe(Stamp{18}, at(10s));
+  EXPECT_EQ(call.end(), at(40s));
+  call.observe({}, at(11s));
+  EXPECT_FALSE(call.end());
+  call.observe(Stamp{18}, at(12s));  // Another call with the same deadline is another.
+  EXPECT_EQ(call.end(), at(42s));
+}
+
+TEST(ProgressPace, ToldSoonAtFirstThenOnceASecond) {
+  ProgressPace pace(at(0s));
+  pace.has_changed(at(10s), 3);
+  EXPECT_EQ(pace.next(), at(10050ms));
+  pace.has_changed(at(10040ms), 3);
+  EXPECT_FALSE(pace.is_due(at(10s)));
+  EXPECT_TRUE(pace.is_due(at(10050ms)));
+  pace.is_told(at(10050ms));
+  EXPECT_FALSE(pace.next());
+  pace.has_changed(at(10060ms), 3);
+  EXPECT_EQ(pace.next(), at(11050ms));
+}
+
+TEST(ProgressPace, ManyNodesAreToldLessOften) {
+  ProgressPace pace(at(0s));
+  pace.has_changed(at(0s), 10'000);
+  EXPECT_EQ(pace.next(), at(10s));
+}
+
+}  // namespace
+}  // namespace regroup::core::coordinator
