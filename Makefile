@@ -12,7 +12,7 @@ BENCH_FLAGS ?=
 
 help:
 	@echo 'make build             build/release/regroup (installs what is missing first, with apt)'
-	@echo 'make demo              build, then watch a small job run'
+	@echo 'make demo              build, then watch a small job lose a worker and go on'
 	@echo 'make test              build, then run every test that this machine can run'
 	@echo 'make bench             build, then measure against peers: build/bench.json and a table'
 	@echo 'make check             format, layers and clang-tidy (dev/check --fix reformats)'
@@ -32,10 +32,9 @@ build/release/build.ninja: CMakePresets.json | setup
 build: build/release/build.ninja | setup
 	@$(CMAKE) --build build/release
 
-# What takes the place of PyTorch's workers where there is no PyTorch.
-demo: build
-	@$(CMAKE) --build build/release --target stand_in
-	@dev/demo.py $(DEMO_FLAGS)
+# The demo builds by itself, because PyTorch can be installed meanwhile.
+demo: build/release/build.ninja | setup
+	@CMAKE='$(CMAKE)' dev/demo.py --build $(DEMO_FLAGS)
 
 test: build
 	@$(CMAKE) --build build/release --target tests

@@ -5,6 +5,7 @@ is killed on the way. The workers are PyTorch's (examples/train.py); where there
 
 Exit status 0: they recovered, and the loss went on falling. 1: they did not. 130: stopped by Ctrl-C."""
 
+import argparse
 import contextlib
 import os
 import pathlib
@@ -35,17 +36,51 @@ def say(text):
     print(f"\n== {text}", flush=True)
 
 
-def find_torch():
-    """A Python that has PyTorch, or None after a word about why there is none."""
-    found = subprocess.run([ROOT / "dev" / "torch-python"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True)
-    if found.returncode == 0:
-        return found.stdout.strip()
-    reason = found.stderr.strip().split("\n")[-1]
-    if found.returncode == 2:  # The caller named one that does not serve.
-        raise Failed(reason)
-    print(f"No PyTorch here ({reason}): a stand-in in C++ takes its place, and does the same.", flush=True)
-    return None
+class Torch:
+    """dev/torch-python, which may take a minute: begun at once, so that PyTorch is installed while we build."""
+
+    def __init__(self):
+        self.reason = ""
+        # A session of its own: pip's children end with it, whatever becomes of us.
+        self.process = subprocess.Popen([ROOT / "dev" / "torch-python"], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stderr:
+            if line.startswith("PyTorch: "):
+                print(line, end="", flush=True)
+            else:
+                self.reason = line.strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait()
+
+    def python(self):
+        """A Python that has PyTorch, or None after a word about why there is none."""
+        found = self.process.stdout.read().strip()
+        self.reader.join()
+        code = self.process.wait()
+        if code == 0:
+            return found
+        if code == 2:  # The caller named one that does not serve.
+            raise Failed(self.reason)
+        print(f"No PyTorch here ({self.reason}): a stand-in in C++ takes its place, and does the same.", flush=True)
+        return None
+
+
+def build():
+    """What the demo needs. The stand-in too, because only later it is known whether there is PyTorch."""
+    say(f"building {BUILD.relative_to(ROOT)}/regroup, and PyTorch is made ready beside it")
+    built = subprocess.run([os.environ.get("CMAKE", "cmake"), "--build", BUILD, "--target", "all", "stand_in"])
+    if built.returncode != 0:
+        raise Failed("the build failed; what the compiler said is above")
 
 
 def environment(folder):
@@ -250,8 +285,18 @@ def show(job):
 
 
 def main():
-    python = find_torch()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", action="store_true", help="build first, while PyTorch is installed")
+    args = parser.parse_args()
+    with Torch() as torch:
+        if args.build:
+            build()
+        if torch.process.poll() is None:
+            say("waiting for PyTorch (TORCH=none goes without)")
+        python = torch.python()
     who = "PyTorch workers (DDP, gloo)" if python else "stand-in workers (no PyTorch here)"
+    if python:
+        print("Importing PyTorch takes each worker some seconds, at the start and after the failure.", flush=True)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, Job(python, pathlib.Path(folder)) as job:
         try:

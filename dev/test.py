@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Runs the tests of one build and ends with the line `N passed, N failed, N skipped`.
 
-    dev/test.py [--preset release] [--unit-only] [--filter WORD] [--again] [--list] [-v] [--json FILE]
+    dev/test.py [--preset release] [--unit-only] [--filter WORD] [--again] [--jobs N] [--list] [-v] [--json FILE]
 
 Three kinds of suites:
-  unit     build/<preset>/test/*_test    GoogleTest binaries, side by side
+  unit     build/<preset>/test/*_test    GoogleTest binaries
   replay   build/<preset>/test/*_replay  every stored input of fuzz/<name>, one test each
-  python   tests/**/test_*.py            whole-binary tests, one at a time; those in tests/interop/
-                                         run under the Python that dev/torch-python finds
+  python   tests/**/test_*.py            whole-binary tests; those in tests/interop/ run under the Python
+                                         that dev/torch-python finds
+
+Suites run side by side, as many as there are cores. A Python file with a line `ALONE = "why"` is run
+after them, with nothing beside it; so is, with --again, each test that failed.
 """
 
 import argparse
@@ -49,6 +52,7 @@ class Suite:
     kind: str  # unit, replay or python
     path: Path
     needs_torch: bool = False
+    alone: bool = False  # It measures time, or looks at the whole machine.
 
 
 @dataclasses.dataclass
@@ -80,14 +84,21 @@ class Processes:
         self.running = set()
         self.lock = threading.Lock()
 
+    def start(self, command, **more):
+        with self.lock:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=ROOT, start_new_session=True, **more)
+            self.running.add(process)
+        return process
+
+    def forget(self, process):
+        with self.lock:
+            self.running.discard(process)
+
     def run(self, command, log):
         started = time.monotonic()
         # Into a file and not a pipe: a forgotten grandchild that holds a pipe open would hang us.
         with open(log, "wb") as out:
-            with self.lock:
-                process = subprocess.Popen([*USUAL_SIGNALS, *command], stdin=subprocess.DEVNULL, stdout=out,
-                                           stderr=out, cwd=ROOT, env=self.env, start_new_session=True)
-                self.running.add(process)
+            process = self.start([*USUAL_SIGNALS, *command], stdout=out, stderr=out, env=self.env)
             timed_out = False
             try:
                 process.wait(self.limit_s)
@@ -97,8 +108,7 @@ class Processes:
                 # Also after a good end: nothing that a test started may outlive it.
                 self.kill(process)
                 process.wait()
-                with self.lock:
-                    self.running.discard(process)
+                self.forget(process)
         output = log.read_text(errors="replace")
         return Run(process.returncode, timed_out, output, time.monotonic() - started)
 
@@ -113,19 +123,6 @@ class Processes:
         with self.lock:
             for process in self.running:
                 self.kill(process)
-
-
-def perhaps_again(args, run_once):
-    """A run of a whole suite, run_once(""), and with --again one more of each test that failed, run_once(its name)."""
-    run, tests = run_once("")
-    # Machines, and the programs that we are compared with, have bad moments. A test that fails by itself fails again.
-    if args.again and not run.timed_out:
-        for index, test in enumerate(tests):
-            if test.outcome == "failed" and "." in test.name:
-                _, second = run_once(test.name)
-                if [(one.name, one.outcome) for one in second] == [(test.name, "passed")]:
-                    tests[index] = Test(test.name, "passed", f"at the second try; first: {test.reason}")
-    return run, tests
 
 
 # --- unit ---------------------------------------------------------------------------------------
@@ -180,18 +177,14 @@ def gtest_outcomes_from_output(output, trouble):
     yield Test(running or "(outside any test)", "failed", trouble)
 
 
-def run_unit(suite, args, processes, launcher):
-    only = f"*{args.filter}*" if args.filter not in suite.name else ""
-    return perhaps_again(args, lambda name: run_unit_once(suite, name or only, args, processes, launcher))
-
-
-def run_unit_once(suite, only, args, processes, launcher):
+def run_unit(suite, only, args, processes, launcher):
+    """All tests of the suite; with `only`, those whose name contains it."""
     stem = suite.name + (".again" if only else "")
     report = args.results / f"{stem}.json"
     report.unlink(missing_ok=True)
     command = [*launcher, suite.path, f"--gtest_output=json:{report}", "--gtest_color=no"]
     if only:
-        command.append(f"--gtest_filter={only}")
+        command.append(f"--gtest_filter=*{only}*")
     run = processes.run(command, args.results / f"{stem}.log")
     try:
         tests = list(gtest_outcomes(json.loads(report.read_text())))
@@ -208,7 +201,7 @@ def run_unit_once(suite, only, args, processes, launcher):
 
 # --- replay -------------------------------------------------------------------------------------
 
-def run_replay(suite, args, processes, launcher):
+def run_replay(suite, _, args, processes, launcher):
     corpus = Path("fuzz") / suite.name.removesuffix("_replay")
     run = processes.run([*launcher, suite.path, corpus], args.results / f"{suite.name}.log")
     count = re.search(r"(\d+) inputs?\b", run.output)
@@ -220,12 +213,7 @@ def run_replay(suite, args, processes, launcher):
 
 # --- python -------------------------------------------------------------------------------------
 
-def run_python(suite, args, processes, python):
-    only = args.filter if args.filter not in suite.name else ""
-    return perhaps_again(args, lambda name: run_python_once(suite, name or only, args, processes, python))
-
-
-def run_python_once(suite, only, args, processes, python):
+def run_python(suite, only, args, processes, python):
     stem = suite.name.replace("/", "_") + (".again" if only else "")
     report = args.results / f"{stem}.json"
     report.unlink(missing_ok=True)
@@ -246,17 +234,18 @@ def run_python_once(suite, only, args, processes, python):
     return run, tests
 
 
-def find_torch():
+def find_torch(processes):
     """(python, why there is none). A TORCH_PYTHON that does not serve is the caller's mistake and ends us."""
     reason = ""
-    with subprocess.Popen([ROOT / "dev/torch-python"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as process:
+    with processes.start([ROOT / "dev/torch-python"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         text=True) as process:
         for line in process.stderr:
-            if "installing" in line:
+            if line.startswith("PyTorch: "):
                 print(line.strip(), flush=True)  # It takes a minute: say so while it lasts.
             else:
                 reason = line.strip()
         python = process.stdout.read().strip()
+    processes.forget(process)
     if process.returncode == 0:
         return python, ""
     if process.returncode == 2:
@@ -266,6 +255,10 @@ def find_torch():
 
 # --- all together -------------------------------------------------------------------------------
 
+def runs_alone(file):
+    return re.search(r'^ALONE = "', file.read_text(), re.M) is not None
+
+
 def find_suites(args):
     folder = args.build / "test"
     suites = [Suite(p.name, "unit", p) for p in sorted(folder.glob("*_test")) if os.access(p, os.X_OK)]
@@ -274,7 +267,7 @@ def find_suites(args):
         files = [p.relative_to(ROOT) for p in sorted((ROOT / "tests").rglob("test_*.py"))]
         # Those that need PyTorch come last: the quick answers first.
         files.sort(key=lambda p: "interop" in p.parts)
-        suites += [Suite(str(p), "python", p, "interop" in p.parts) for p in files]
+        suites += [Suite(str(p), "python", p, "interop" in p.parts, runs_alone(ROOT / p)) for p in files]
     return suites
 
 
@@ -344,7 +337,9 @@ class Conductor:
         self.args = args
         self.processes = Processes(args.limit, test_environment(args))
         self.launcher = sanitizer_launcher(args.preset)
+        self.torch = None  # A future of find_torch().
         self.tests = []
+        self.to_try_again = []
         self.lock = threading.Lock()
 
     def record(self, suite, run, tests):
@@ -359,34 +354,59 @@ class Conductor:
             mark = "FAIL" if failed else "skip" if count(tests, "passed") == 0 else "ok"
             print(f"{mark:<5}{suite.name:<44} {totals(tests)}  {run.seconds if run else 0:.1f} s", flush=True)
 
-    def run_native(self, suite):
-        runner = run_unit if suite.kind == "unit" else run_replay
-        self.record(suite, *runner(suite, self.args, self.processes, self.launcher))
+    def run_once(self, suite, only):
+        """(run, tests); no run where PyTorch is needed and there is none."""
+        if suite.kind == "unit":
+            return run_unit(suite, only, self.args, self.processes, self.launcher)
+        if suite.kind == "replay":
+            return run_replay(suite, only, self.args, self.processes, self.launcher)
+        python, reason = self.torch.result() if suite.needs_torch else (sys.executable, "")
+        if python:
+            return run_python(suite, only, self.args, self.processes, python)
+        names = [name for name in tests_of(suite) if self.args.filter in f"{suite.name}: {name}"]
+        return None, [Test(name, "skipped", f"no PyTorch: {reason}") for name in names]
+
+    def run_suite(self, suite):
+        only = self.args.filter if self.args.filter not in suite.name else ""
+        run, tests = self.run_once(suite, only)
+        if self.args.again and run and not run.timed_out and count(tests, "failed"):
+            with self.lock:
+                self.to_try_again.append((suite, run, tests))
+                print(f"again {suite.name}: {count(tests, 'failed')} failed, to be tried once more at the end", flush=True)
+        else:
+            self.record(suite, run, tests)
+
+    def try_again(self, suite, run, tests):
+        # Machines, and the programs that we are compared with, have bad moments. A test that fails by itself fails again.
+        for index, test in enumerate(tests):
+            if test.outcome == "failed" and "." in test.name:
+                _, second = self.run_once(suite, test.name)
+                if [one.outcome for one in second if one.name == test.name] == ["passed"]:
+                    tests[index] = Test(test.name, "passed", f"at the second try; first: {test.reason}")
+        self.record(suite, run, tests)
 
     def run_all(self, suites):
-        native = [suite for suite in suites if suite.kind != "python"]
-        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            try:
-                for done in [pool.submit(self.run_native, suite) for suite in native]:
-                    done.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                self.processes.kill_all()
-                raise
-
-        torch = None
-        for suite in suites:
-            if suite.kind != "python":
-                continue
-            python = sys.executable
-            if suite.needs_torch:
-                torch = torch or find_torch()
-                python, reason = torch
-            if python:
-                self.record(suite, *run_python(suite, self.args, self.processes, python))
-            else:
-                names = [name for name in tests_of(suite) if self.args.filter in f"{suite.name}: {name}"]
-                self.record(suite, None, [Test(name, "skipped", f"no PyTorch: {reason}") for name in names])
+        beside = [suite for suite in suites if not suite.alone]
+        pool = concurrent.futures.ThreadPoolExecutor(self.args.jobs)
+        look = concurrent.futures.ThreadPoolExecutor(1)  # PyTorch may have to be installed: begin at once.
+        try:
+            if any(suite.needs_torch for suite in suites):
+                self.torch = look.submit(find_torch, self.processes)
+            for done in concurrent.futures.as_completed([pool.submit(self.run_suite, suite) for suite in beside]):
+                done.result()
+            for suite in suites:
+                if suite.alone:
+                    self.run_suite(suite)
+            for suite, run, tests in self.to_try_again:
+                self.try_again(suite, run, tests)
+        except BaseException:
+            for one in (pool, look):
+                one.shutdown(wait=False, cancel_futures=True)
+            self.processes.kill_all()
+            raise
+        finally:
+            pool.shutdown()
+            look.shutdown()
 
     def report(self):
         skipped = [test for test in self.tests if test.outcome == "skipped"]
@@ -427,6 +447,8 @@ def main():
     parser.add_argument("--filter", default="", metavar="WORD", help="only suites or tests whose name contains it")
     parser.add_argument("--again", action="store_true",
                         help="a test that failed is run once more by itself, and named if it passes then")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
+                        help="so many suites side by side (default: one for each core)")
     parser.add_argument("--list", action="store_true", help="name the tests and run none")
     parser.add_argument("--limit", type=float, default=600, metavar="S", help="seconds for one process (default: 600)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the totals here")

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+ALONE = "it measures, and what runs beside it would be slower for it"  # dev/test.py reads this.
 ROOT = Path(__file__).resolve().parent.parent
 # Rows of PyTorch: 2 operations x 3 numbers of clients x 4 metrics, 2 of connecting, 1 of meeting, 1 of meeting at a
 # coordinator. Of Redis: 3 operations x 2. Of torchrun: 3 metrics of output, 4 of launching, 2 of two nodes; 1 more where

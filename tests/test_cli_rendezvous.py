@@ -551,11 +551,11 @@ class WrongStarts(unittest.TestCase):
 class Docs(unittest.TestCase):
 
     def test_the_options_of_docs_rendezvous_are_those_of_the_code(self):
-        runtime = ROOT / "src/runtime"
-        lists = [re.search(r"> keys\{([^}]*)\}", (runtime / "rendezvous_settings.cc").read_text())[1],
-                 re.search(r"known\.end\(\),\s*\{([^}]*)\}", (runtime / "c10d_rendezvous.cc").read_text())[1],
+        code = ROOT / "src/runtime/rendezvous"
+        lists = [re.search(r"> keys\{([^}]*)\}", (code / "rendezvous_settings.cc").read_text())[1],
+                 re.search(r"known\.end\(\),\s*\{([^}]*)\}", (code / "c10d_rendezvous.cc").read_text())[1],
                  re.search(r"warn_of_unknown_keys\(parameters, \{([^}]*)\}",
-                           (runtime / "static_rendezvous.cc").read_text())[1]]
+                           (code / "static_rendezvous.cc").read_text())[1]]
         in_code = {key for text in lists for key in re.findall(r'"(\w+)"', text)}
         in_docs = set(re.findall(r"^\| `(\w+)` \| (?:c10d|static) \|", (ROOT / "docs/rendezvous.md").read_text(), re.M))
         self.assertEqual(in_code, in_docs)
