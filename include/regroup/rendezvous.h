@@ -58,13 +58,6 @@ struct RunRules {
   std::optional<Duration> rejoin_timeout = {};
 };
 
-// What an agent brings along to the coordinator of its run.
-struct AgentPart {
-  std::string role = "default";
-  std::int64_t workers = 1;
-  RunRules rules = {};
-};
-
 struct RendezvousParameters {
   std::string backend = "c10d";  // A registered name: "c10d", "static", or one of your own.
   std::string endpoint = {};     // HOST[:PORT]; a path for the c10d backend with store_type=file.
@@ -81,12 +74,8 @@ struct RendezvousParameters {
       {};                                        // Of --rdzv-conf; docs/rendezvous.md has the keys.
   std::vector<std::string> expected_nodes = {};  // Names; who is missing is said while waiting.
 
-  // With it the c10d backend offers a session to the coordinator that regroup serves beside its
-  // store (docs/rendezvous.md). Without it, or if the store is PyTorch's, the nodes share a state.
-  std::optional<AgentPart> agent = {};
-
-  // Holds a secret that the nodes and their coordinator prove to each other that they know: only
-  // with `agent`, and with no other server than regroup's. Empty: none.
+  // Holds a secret that agents and their coordinator prove to each other that they know (run_agent
+  // alone has a session with one). Empty: none.
   std::string secret_file = {};
 
   // One line about what is waited for: when it changes, and every ten seconds. Empty: logged.
@@ -94,10 +83,6 @@ struct RendezvousParameters {
 
   // At once when it begins, and whenever its text or its limit changes. On the thread that waits.
   std::function<void(const RendezvousWait&)> on_wait = {};
-
-  // Another node of a run with a coordinator was warned by this signal (Coordination::warn). On a
-  // thread of the handler's.
-  std::function<void(int signal, const std::string& node)> on_warned = {};
 
   // Once it is true, make_rendezvous() and next_rendezvous() end with Cancelled: within half a
   // second or so, or as soon as a store that does not answer is given up (heartbeat_timeout).
@@ -160,43 +145,6 @@ struct WorkerFailure {
   std::string text;            // For people, on every node.
 };
 
-// What a coordinator adds to a rendezvous: it tells every node of a failure and of a lost node at
-// once, names one cause, and counts the restarts of the run. All calls from any thread; none blocks
-// but wait().
-class Coordination {
- public:
-  struct Order {
-    enum class Kind {
-      None,       // The round runs.
-      Rejoin,     // Stop the workers, next_rendezvous(): `text` says why.
-      RunFailed,  // A worker failed, and no restart is left.
-      Closed,     // Somebody has ended the run.
-      Over,       // All nodes are done: the run has succeeded.
-    };
-    Kind kind = Kind::None;
-    std::string text = {};
-    bool is_failure = false;  // A worker failed, somewhere;
-    bool is_ours = false;     // on this node.
-    std::int64_t restart_count = 0;
-    std::string note =
-        {};  // Of RunFailed: why it is not started again, if not for want of restarts.
-  };
-
-  virtual void failed(const WorkerFailure& failure) = 0;
-  virtual void done() = 0;            // All workers of this node have succeeded.
-  virtual void warn(int signal) = 0;  // The workers of the other nodes should have it.
-
-  virtual Order order() const = 0;
-  // Until there is an order, `limit` has passed, or wake() was called.
-  virtual Order wait(Duration limit) = 0;
-  virtual void wake() = 0;
-  // Why the coordinator cannot be reached just now; empty: it can. Workers may run on.
-  virtual std::string trouble() const = 0;
-
- protected:
-  ~Coordination() = default;
-};
-
 // May be used by several threads; a call waits for the one before it. Errors: Closed, Timeout,
 // Connection, Corrupt (the shared state cannot be read; it is left as it is), NotNeeded (this node
 // was a spare and the run has ended: not a failure), Cancelled.
@@ -228,9 +176,6 @@ class RendezvousHandler {
   // Takes this node off every list, so that the others need not wait for its silence. The run goes
   // on.
   virtual Result<void> leave() = 0;
-
-  // Null where there is no coordinator.
-  virtual Coordination* coordination() { return nullptr; }
 
   // True if the agents' store also serves the workers (their TORCHELASTIC_USE_AGENT_STORE).
   virtual bool use_agent_store() const = 0;

@@ -1,5 +1,8 @@
 #include "core/agent/agent.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/check.h"
 
 namespace regroup::core::agent {
@@ -60,6 +63,8 @@ Effects Agent::begin() {
 Effects Agent::join() {
   state_ = State::Init;
   doing_ = Doing::Joining;
+  order_ = {};
+  wait_until_.reset();
   return {Join{}};
 }
 
@@ -72,8 +77,9 @@ Effects Agent::on_joined(std::optional<int> told) {
   return {Start{restart_count()}};
 }
 
-Effects Agent::on_join_failed(JoinFailure why) {
+Effects Agent::on_join_failed(JoinFailure why, const Order& end) {
   if (doing_ != Doing::Joining) return {};
+  note_end(end);
   if (signal_ != 0) return leave(Ending::Signalled, false);
   switch (why) {
     case JoinFailure::NotNeeded:
@@ -107,7 +113,7 @@ Effects Agent::on_start_failed() {
   return leave(Ending::CouldNotStart, false);
 }
 
-Effects Agent::on_group_over(GroupEnd end) {
+Effects Agent::on_group_over(GroupEnd end, Instant now) {
   if (doing_ != Doing::Running && doing_ != Doing::Stopping) return {};
   const bool told_to_end = doing_ == Doing::Stopping && then_ == Then::End;
   const bool ordered = doing_ == Doing::Stopping && !failed_;
@@ -132,73 +138,166 @@ Effects Agent::on_group_over(GroupEnd end) {
   switch (end) {
     case GroupEnd::Succeeded:
       state_ = State::Succeeded;
-      ending_ = Ending::Succeeded;
-      close_ = true;
-      doing_ = Doing::CheckingIn;
-      return {CheckIn{true}};
+      return check_in(Ending::Succeeded, true, now);
     case GroupEnd::Failed:
     case GroupEnd::Stopped:  // By nobody's order: it counts as a failure.
-      if (told_count_) {
-        state_ = State::Stopped;
-        doing_ = Doing::Asking;
-        return {Ask{}};
-      }
+      if (told_count_) return ask(now);
       if (remaining_ > 0) {
         --remaining_;
         state_ = State::Stopped;
         return join();
       }
       state_ = State::Failed;
-      ending_ = Ending::Failed;
-      close_ = true;
-      doing_ = Doing::CheckingIn;
-      return {CheckIn{false}};
+      return check_in(Ending::Failed, true, now);
     case GroupEnd::Survived:
       break;
   }
   return {};
 }
 
-Effects Agent::on_members_changed(std::optional<int> told) {
-  if (doing_ != Doing::Running) return {};
-  if (told) told_count_ = told;
-  doing_ = Doing::Stopping;
-  then_ = Then::Rejoin;
-  return {Stop{settings_.stop_signal, settings_.grace}};
+Effects Agent::ask(Instant now) {
+  state_ = State::Stopped;
+  doing_ = Doing::Asking;
+  wait_until_ = now + settings_.decision_limit;
+  Effects effects{Ask{}};
+  // The coordinator may have decided while our workers were being stopped.
+  for (Effect& effect : follow_order()) effects.push_back(std::move(effect));
+  return effects;
 }
 
-Effects Agent::on_run_failed() {
-  if (doing_ != Doing::Running) return {};
-  doing_ = Doing::Stopping;
-  then_ = Then::End;
-  return {Stop{settings_.stop_signal, settings_.grace}};
+Effects Agent::check_in(Ending ending, bool close, Instant now) {
+  ending_ = ending;
+  close_ = close;
+  doing_ = Doing::CheckingIn;
+  wait_until_ = now + settings_.exit_limit;
+  // Where nobody decides for all, what made us stop is past: the others are waited for.
+  if (!told_count_) order_ = {};
+  // Only a silence that we waited through counts.
+  if (unreached_since_) unreached_since_ = now;
+  Effects effects{CheckIn{ending == Ending::Succeeded}};
+  for (Effect& effect : follow_order()) effects.push_back(std::move(effect));
+  return effects;
 }
 
-Effects Agent::on_decided(std::optional<int> told) {
-  if (doing_ != Doing::Asking) return {};
-  if (signal_ != 0) return leave(Ending::Signalled, false);
-  if (told) {
-    told_count_ = told;
-    return join();
-  }
+Effects Agent::fail() {
   state_ = State::Failed;
   return leave(Ending::Failed, false);
 }
 
-Effects Agent::on_checked_in(CheckedIn how, std::optional<int> told) {
-  if (doing_ != Doing::CheckingIn) return {};
-  if (signal_ != 0) return leave(ending_, close_);
-  switch (how) {
-    case CheckedIn::Over:
-      break;
-    case CheckedIn::Restart:
-      if (told) told_count_ = told;
-      return join();
-    case CheckedIn::RunFailed:
-      state_ = State::Failed;
-      return leave(Ending::Failed, false);
+void Agent::note_end(const Order& order) {
+  if (order.kind != Order::Kind::RunFailed) return;
+  if (!order.is_ours) verdict_ = order.text;
+  end_note_ = order.note;
+}
+
+Effects Agent::on_order(Order order, Instant /*now*/) {
+  note_end(order);
+  order_ = std::move(order);
+  return follow_order();
+}
+
+Effects Agent::follow_order() {
+  switch (doing_) {
+    case Doing::Running:
+      return follow_while_running();
+    case Doing::Asking:
+      if (order_.kind == Order::Kind::RunFailed) return fail();
+      if (order_.kind == Order::Kind::Rejoin) {
+        if (order_.restart_count) told_count_ = order_.restart_count;
+        return join();
+      }
+      return {};  // Of a run that somebody has closed: what follows from our failure is to come.
+    case Doing::CheckingIn:
+      return follow_at_the_end();
+    case Doing::Nothing:
+    case Doing::Joining:
+    case Doing::Starting:
+    case Doing::Stopping:
+    case Doing::Leaving:
+    case Doing::Finished:
+      return {};
   }
-  return leave(ending_, close_);
+  return {};
+}
+
+Effects Agent::follow_while_running() {
+  const Stop stop{settings_.stop_signal, settings_.grace};
+  switch (order_.kind) {
+    case Order::Kind::None:
+    case Order::Kind::Closed:  // Our workers may be about to be done, as those elsewhere were.
+      return {};
+    case Order::Kind::Rejoin:
+      // Of our own failure we know; what follows from it is looked at when our workers have ended.
+      if (order_.is_ours) return {};
+      if (order_.restart_count) told_count_ = order_.restart_count;
+      doing_ = Doing::Stopping;
+      then_ = Then::Rejoin;
+      if (!order_.is_failure) return {Tell{Tell::What::MembersChanged, order_.text}, stop};
+      return {Tell{Tell::What::FailedElsewhere, order_.text, order_.restart_count.value_or(0)},
+              stop};
+    case Order::Kind::Over:
+      // We were dropped while we could not be told, and the others came to the end without us.
+      doing_ = Doing::Stopping;
+      then_ = Then::Rejoin;
+      return {Tell{Tell::What::MembersChanged, "the run has ended without this node"}, stop};
+    case Order::Kind::RunFailed:
+      if (order_.is_ours) return {};
+      doing_ = Doing::Stopping;
+      then_ = Then::End;
+      return {Tell{Tell::What::RunFailed, order_.text}, stop};
+  }
+  return {};
+}
+
+Effects Agent::follow_at_the_end() {
+  switch (order_.kind) {
+    case Order::Kind::None:
+      return {};
+    case Order::Kind::Over:
+    case Order::Kind::Closed:
+      return checked_in(order_.text, leave(ending_, close_));
+    case Order::Kind::Rejoin: {
+      if (order_.restart_count) told_count_ = order_.restart_count;
+      const std::string why = order_.text;
+      return checked_in(why, join());
+    }
+    case Order::Kind::RunFailed:
+      return checked_in(order_.text, fail());
+  }
+  return {};
+}
+
+Effects Agent::checked_in(std::string text, const Effects& then) {
+  Effects effects{Tell{Tell::What::CheckedIn, std::move(text)}};
+  effects.insert(effects.end(), then.begin(), then.end());
+  return effects;
+}
+
+void Agent::on_reach(bool reachable, Instant now) {
+  if (reachable)
+    unreached_since_.reset();
+  else if (!unreached_since_)
+    unreached_since_ = now;
+}
+
+std::optional<Instant> Agent::next_deadline() const {
+  if (doing_ == Doing::CheckingIn && unreached_since_)
+    return std::min(*wait_until_, *unreached_since_ + settings_.coordinator_limit);
+  if (doing_ == Doing::Asking || doing_ == Doing::CheckingIn) return wait_until_;
+  return {};
+}
+
+Effects Agent::on_time(Instant now) {
+  const auto deadline = next_deadline();
+  if (!deadline || now < *deadline) return {};
+  if (doing_ == Doing::CheckingIn)
+    return checked_in(now >= *wait_until_
+                          ? "not every node has ended within the limit (--exit-barrier-timeout)"
+                          : "the coordinator is gone; the other nodes are not waited for",
+                      leave(ending_, close_));
+  // Nobody is there to decide. As far as we know, there is a restart left, or there is none.
+  if (order_.kind != Order::Kind::None || *told_count_ >= settings_.max_restarts) return fail();
+  return join();
 }
 
 Effects Agent::leave(Ending ending, bool close) {
@@ -226,12 +325,12 @@ Effects Agent::on_signal(int number) {
       then_ = Then::End;
       return {Stop{number, settings_.grace}};
     case Doing::Asking:
-      return {GiveUpCheckIn{}};
+      return leave(Ending::Signalled, false);
     case Doing::CheckingIn:
       // Our workers are done; the run is not ours to end while others may still be at it.
       if (ending_ == Ending::Succeeded) close_ = false;
-      ending_ = Ending::Signalled;
-      return {GiveUpCheckIn{}};
+      return checked_in("the other nodes are not waited for any longer",
+                        leave(Ending::Signalled, close_));
     case Doing::Nothing:
     case Doing::Starting:
     case Doing::Leaving:

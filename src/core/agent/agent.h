@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/instant.h"
+#include "core/agent/order.h"
 
 namespace regroup::core::agent {
 
@@ -40,6 +41,13 @@ struct Settings {
   int max_restarts = 0;
   int stop_signal = 15;
   Duration grace = 30s;
+  // After this node's workers have succeeded, the other nodes are waited for so long,
+  Duration exit_limit = 300s;
+  // and a coordinator that cannot be reached no longer than this.
+  Duration coordinator_limit = 10s;
+  // A coordinator says within so long what follows from a failure here; after that this node goes
+  // by what it knows.
+  Duration decision_limit = 15s;
 };
 
 // How the agent's part ended.
@@ -73,18 +81,28 @@ struct Kill {
 struct GiveUpJoin {
   friend bool operator==(const GiveUpJoin&, const GiveUpJoin&) = default;
 };
-// What comes of our failure is for the coordinator to decide: wait for its word.
+// What follows from the failure of our workers is for the coordinator to decide: it must know of
+// it.
 struct Ask {
   friend bool operator==(const Ask&, const Ask&) = default;
 };
-// Tell the others how we ended, and, after a success, wait until all have said so.
+// Tell the others how our workers ended. An order says when all have done so.
 struct CheckIn {
   bool succeeded = false;
   friend bool operator==(const CheckIn&, const CheckIn&) = default;
 };
-// Do not wait for them, or for the word, any longer.
-struct GiveUpCheckIn {
-  friend bool operator==(const GiveUpCheckIn&, const GiveUpCheckIn&) = default;
+// For people to know.
+struct Tell {
+  enum class What {
+    MembersChanged,   // The workers are stopped to join the next round.
+    FailedElsewhere,  // The same, because a worker of another node failed.
+    RunFailed,        // Another node says so.
+    CheckedIn,        // Every node's end is known, or is not waited for any longer.
+  };
+  What what = What::MembersChanged;
+  std::string text = {};
+  int restart = 0;  // Of FailedElsewhere: the number of the restart that follows.
+  friend bool operator==(const Tell&, const Tell&) = default;
 };
 // Take this node off the lists; `close`: end the run for everybody.
 struct Leave {
@@ -95,8 +113,7 @@ struct Finish {
   Ending ending = Ending::Succeeded;
   friend bool operator==(const Finish&, const Finish&) = default;
 };
-using Effect =
-    std::variant<Join, Start, Stop, Kill, GiveUpJoin, Ask, CheckIn, GiveUpCheckIn, Leave, Finish>;
+using Effect = std::variant<Join, Start, Stop, Kill, GiveUpJoin, Ask, CheckIn, Tell, Leave, Finish>;
 using Effects = std::vector<Effect>;
 
 // How a group of workers ended.
@@ -104,13 +121,6 @@ enum class GroupEnd { Succeeded, Failed, Stopped, Survived };
 
 // Why a join came to nothing.
 enum class JoinFailure { Failed, NotNeeded, GivenUp, RunFailed };
-
-// What came of waiting for the others at the end.
-enum class CheckedIn {
-  Over,      // All are done, or are not waited for any longer.
-  Restart,   // A worker failed elsewhere, or a node was lost: all join again.
-  RunFailed  // A worker failed elsewhere, for good.
-};
 
 class Agent {
  public:
@@ -120,23 +130,23 @@ class Agent {
   // `restart_count`: of the whole run, from a coordinator, who then decides about failures; empty:
   // there is none, and this node counts its own.
   Effects on_joined(std::optional<int> restart_count = {});
-  Effects on_join_failed(JoinFailure why);
+  // `end`: why the run is over, where that is the reason.
+  Effects on_join_failed(JoinFailure why, const Order& end = {});
   void on_started();
   Effects on_start_failed();
   // The first of them, by itself. From now on the group's end is its own doing.
   void on_worker_failed();
-  Effects on_group_over(GroupEnd end);
-  // Nodes want to come in, a member is gone, or we were dropped.
-  // `restart_count`: of what comes next, if a coordinator has said so.
-  Effects on_members_changed(std::optional<int> restart_count = {});
-  // Another node says that the run has failed for good.
-  Effects on_run_failed();
-  // `restart_count` as above; empty: there is no restart.
-  Effects on_decided(std::optional<int> restart_count);
-  Effects on_checked_in(CheckedIn how = CheckedIn::Over, std::optional<int> restart_count = {});
+  Effects on_group_over(GroupEnd end, Instant now);
+  // What this node is to do now; it stays in force until the next one, or the next join.
+  Effects on_order(Order order, Instant now);
+  // Whether the coordinator can be reached. Workers run on without it.
+  void on_reach(bool reachable, Instant now);
   Effects on_left();
   // The first asks, the next one does not ask any more.
   Effects on_signal(int number);
+  // next_deadline() has come.
+  Effects on_time(Instant now);
+  std::optional<Instant> next_deadline() const;
 
   State state() const { return state_; }
   Doing doing() const { return doing_; }
@@ -144,6 +154,10 @@ class Agent {
   int remaining_restarts() const { return std::max(settings_.max_restarts - restart_count(), 0); }
   int signal() const { return signal_; }
   Ending ending() const { return ending_; }  // Once it leaves; before that it means nothing.
+  // Why the run failed for good, as another node told it; empty: none did.
+  const std::string& verdict() const { return verdict_; }
+  // Why the run is not started again, if it is not for want of restarts.
+  const std::string& end_note() const { return end_note_; }
 
  private:
   // What a stop is for.
@@ -151,6 +165,15 @@ class Agent {
 
   Effects join();
   Effects leave(Ending ending, bool close);
+  Effects ask(Instant now);
+  Effects check_in(Ending ending, bool close, Instant now);
+  Effects fail();
+  // Acts on the order that is in force, if it means something now.
+  Effects follow_order();
+  Effects follow_while_running();
+  Effects follow_at_the_end();
+  Effects checked_in(std::string text, const Effects& then);
+  void note_end(const Order& order);
 
   Settings settings_;
   State state_ = State::Init;
@@ -162,6 +185,11 @@ class Agent {
   int remaining_;
   std::optional<int> told_count_;  // By a coordinator.
   int signal_ = 0;
+  Order order_;
+  std::optional<Instant> wait_until_;       // For a decision, or for the others at the end.
+  std::optional<Instant> unreached_since_;  // The coordinator.
+  std::string verdict_;
+  std::string end_note_;
 };
 
 }  // namespace regroup::core::agent

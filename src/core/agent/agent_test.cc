@@ -9,9 +9,26 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+using Kind = Order::Kind;
+using What = Tell::What;
+
+Instant at(Duration time) { return Instant{} + time; }
+
 template <class T>
 auto only(T effect) {
   return ElementsAre(Effect(effect));
+}
+
+const Order kMoreNodes{.kind = Kind::Rejoin, .text = "2 nodes want to come in"};
+const Tell kTellMoreNodes{What::MembersChanged, "2 nodes want to come in"};
+const Order kOver{.kind = Kind::Over};
+
+Order failure(int restart_count, bool is_ours = false) {
+  return {.kind = Kind::Rejoin,
+          .text = "rank 3 failed",
+          .is_failure = true,
+          .is_ours = is_ours,
+          .restart_count = restart_count};
 }
 
 Agent running(int max_restarts = 0) {
@@ -29,31 +46,34 @@ TEST(Agent, GoesThroughARunThatSucceeds) {
   EXPECT_THAT(agent.on_joined(), only(Start{0}));
   agent.on_started();
   EXPECT_EQ(agent.state(), State::Healthy);
-  EXPECT_THAT(agent.on_group_over(GroupEnd::Succeeded), only(CheckIn{true}));
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Succeeded, at(0s)), only(CheckIn{true}));
   EXPECT_EQ(agent.state(), State::Succeeded);
-  EXPECT_THAT(agent.on_checked_in(), only(Leave{true}));
+  EXPECT_THAT(agent.on_order(kOver, at(1s)),
+              ElementsAre(Effect(Tell{What::CheckedIn, ""}), Effect(Leave{true})));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Succeeded}));
 }
 
 TEST(Agent, RestartsAsLongAsTheBudgetLasts) {
   Agent agent = running(2);
   for (int restart = 1; restart <= 2; ++restart) {
-    EXPECT_THAT(agent.on_group_over(GroupEnd::Failed), only(Join{}));
+    EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(0s)), only(Join{}));
     EXPECT_THAT(agent.on_joined(), only(Start{restart}));
     agent.on_started();
   }
-  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed), only(CheckIn{false}));
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(0s)), only(CheckIn{false}));
   EXPECT_EQ(agent.state(), State::Failed);
   // A spent budget is the one failure that ends the run for the others too.
-  EXPECT_THAT(agent.on_checked_in(), only(Leave{true}));
+  EXPECT_THAT(agent.on_order(kOver, at(1s)),
+              ElementsAre(Effect(Tell{What::CheckedIn, ""}), Effect(Leave{true})));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
 }
 
 TEST(Agent, JoinsAgainForNothingWhenTheMembersChange) {
   Agent agent = running(1);
-  EXPECT_THAT(agent.on_members_changed(), only(Stop{15, 30s}));
-  EXPECT_THAT(agent.on_members_changed(), IsEmpty());  // Once.
-  EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped), only(Join{}));
+  EXPECT_THAT(agent.on_order(kMoreNodes, at(0s)),
+              ElementsAre(Effect(kTellMoreNodes), Effect(Stop{15, 30s})));
+  EXPECT_THAT(agent.on_order(kMoreNodes, at(0s)), IsEmpty());  // Once.
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(0s)), only(Join{}));
   EXPECT_EQ(agent.state(), State::Init);
   EXPECT_THAT(agent.on_joined(), only(Start{0}));
   EXPECT_EQ(agent.remaining_restarts(), 1);
@@ -61,28 +81,28 @@ TEST(Agent, JoinsAgainForNothingWhenTheMembersChange) {
 
 TEST(Agent, AFailureWhileJoiningAgainCostsNothing) {
   Agent agent = running(0);
-  agent.on_members_changed();
-  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed), only(Join{}));
+  agent.on_order(kMoreNodes, at(0s));
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(0s)), only(Join{}));
 }
 
 TEST(Agent, AFailureBeforeTheMembersChangedCounts) {
   Agent agent = running(0);
   agent.on_worker_failed();
-  agent.on_members_changed();
-  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed), only(CheckIn{false}));
+  agent.on_order(kMoreNodes, at(0s));
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(0s)), only(CheckIn{false}));
 }
 
 TEST(Agent, WorkersThatSucceedDuringAStopAreDone) {
   Agent agent = running(0);
-  agent.on_members_changed();
-  EXPECT_THAT(agent.on_group_over(GroupEnd::Succeeded), only(CheckIn{true}));
+  agent.on_order(kMoreNodes, at(0s));
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Succeeded, at(0s)), only(CheckIn{true}));
 }
 
 TEST(Agent, ASignalStopsTheWorkersAndLeavesTheRunToTheOthers) {
   Agent agent = running(3);
   EXPECT_THAT(agent.on_signal(2), only(Stop{2, 30s}));
   EXPECT_THAT(agent.on_signal(15), only(Kill{}));
-  EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped), only(Leave{false}));
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(0s)), only(Leave{false}));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Signalled}));
 }
 
@@ -103,9 +123,11 @@ TEST(Agent, ASignalThatTheJoinDidNotHeedStartsNobody) {
 
 TEST(Agent, ASignalEndsTheWaitForTheOthersAndDoesNotEndTheirRun) {
   Agent agent = running();
-  agent.on_group_over(GroupEnd::Succeeded);
-  EXPECT_THAT(agent.on_signal(15), only(GiveUpCheckIn{}));
-  EXPECT_THAT(agent.on_checked_in(), only(Leave{false}));
+  agent.on_group_over(GroupEnd::Succeeded, at(0s));
+  EXPECT_THAT(
+      agent.on_signal(15),
+      ElementsAre(Effect(Tell{What::CheckedIn, "the other nodes are not waited for any longer"}),
+                  Effect(Leave{false})));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Signalled}));
 }
 
@@ -118,7 +140,7 @@ TEST(Agent, ASpareThatWasNotNeededSucceeds) {
 
 TEST(Agent, WhoComesBackToARunThatFailedHasFailedWithIt) {
   Agent agent = running(3);
-  agent.on_group_over(GroupEnd::Failed);
+  agent.on_group_over(GroupEnd::Failed, at(0s));
   EXPECT_THAT(agent.on_join_failed(JoinFailure::RunFailed), only(Leave{false}));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
 }
@@ -136,15 +158,140 @@ TEST(Agent, LocalTroubleNeverClosesTheRun) {
   EXPECT_THAT(starting.on_left(), only(Finish{Ending::CouldNotStart}));
 
   Agent stuck = running(5);
-  EXPECT_THAT(stuck.on_group_over(GroupEnd::Survived), only(Leave{false}));
+  EXPECT_THAT(stuck.on_group_over(GroupEnd::Survived, at(0s)), only(Leave{false}));
   EXPECT_THAT(stuck.on_left(), only(Finish{Ending::LeftBehind}));
 }
 
 TEST(Agent, EndsWhenAnotherNodeSaysThatTheRunHasFailed) {
   Agent agent = running(5);
-  EXPECT_THAT(agent.on_run_failed(), only(Stop{15, 30s}));
-  EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped), only(Leave{false}));
+  EXPECT_THAT(
+      agent.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .note = "a note"}, at(0s)),
+      ElementsAre(Effect(Tell{What::RunFailed, "rank 3 failed"}), Effect(Stop{15, 30s})));
+  EXPECT_EQ(agent.verdict(), "rank 3 failed");
+  EXPECT_EQ(agent.end_note(), "a note");
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(0s)), only(Leave{false}));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
+}
+
+// ---- With a coordinator, which counts the restarts ----
+
+Agent coordinated(int restart_count = 0, int max_restarts = 3) {
+  Agent agent({.max_restarts = max_restarts});
+  agent.begin();
+  agent.on_joined(restart_count);
+  agent.on_started();
+  return agent;
+}
+
+TEST(CoordinatedAgent, StopsAtOnceForAFailureElsewhereAndStartsWithTheCountItIsTold) {
+  Agent agent = coordinated();
+  EXPECT_THAT(
+      agent.on_order(failure(1), at(0s)),
+      ElementsAre(Effect(Tell{What::FailedElsewhere, "rank 3 failed", 1}), Effect(Stop{15, 30s})));
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(1s)), only(Join{}));
+  EXPECT_THAT(agent.on_joined(1), only(Start{1}));
+}
+
+TEST(CoordinatedAgent, WaitsForTheWordAboutItsOwnFailure) {
+  Agent agent = coordinated();
+  agent.on_worker_failed();
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(1s)), only(Ask{}));
+  EXPECT_EQ(agent.next_deadline(), at(16s));
+  EXPECT_THAT(agent.on_order(failure(1, true), at(2s)), only(Join{}));
+  EXPECT_EQ(agent.next_deadline(), std::nullopt);
+}
+
+TEST(CoordinatedAgent, TheWordMayComeBeforeItsWorkersHaveEnded) {
+  Agent agent = coordinated();
+  agent.on_worker_failed();
+  EXPECT_THAT(agent.on_order(failure(1, true), at(0s)), IsEmpty());
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(1s)),
+              ElementsAre(Effect(Ask{}), Effect(Join{})));
+}
+
+TEST(CoordinatedAgent, EndsWhenNoRestartIsLeft) {
+  Agent agent = coordinated();
+  agent.on_worker_failed();
+  agent.on_group_over(GroupEnd::Failed, at(0s));
+  EXPECT_THAT(
+      agent.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .is_ours = true}, at(0s)),
+      only(Leave{false}));
+  EXPECT_EQ(agent.verdict(), "");  // The failure is our own: it is told in full.
+  EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
+}
+
+TEST(CoordinatedAgent, GoesByWhatItKnowsWhenNobodyDecides) {
+  Agent some_left = coordinated(2, 3);
+  some_left.on_group_over(GroupEnd::Failed, at(0s));
+  EXPECT_THAT(some_left.on_time(at(14s)), IsEmpty());
+  EXPECT_THAT(some_left.on_time(at(15s)), only(Join{}));
+
+  Agent none_left = coordinated(3, 3);
+  none_left.on_group_over(GroupEnd::Failed, at(0s));
+  EXPECT_THAT(none_left.on_time(at(15s)), only(Leave{false}));
+
+  Agent closed = coordinated(0, 3);
+  closed.on_group_over(GroupEnd::Failed, at(0s));
+  EXPECT_THAT(closed.on_order({.kind = Kind::Closed}, at(1s)), IsEmpty());
+  EXPECT_THAT(closed.on_time(at(15s)), only(Leave{false}));
+}
+
+TEST(CoordinatedAgent, ASignalEndsTheWaitForTheWord) {
+  Agent agent = coordinated();
+  agent.on_group_over(GroupEnd::Failed, at(0s));
+  EXPECT_THAT(agent.on_signal(15), only(Leave{false}));
+  EXPECT_THAT(agent.on_left(), only(Finish{Ending::Signalled}));
+}
+
+TEST(CoordinatedAgent, AClosedRunIsWorkedToItsEnd) {
+  Agent agent = coordinated();
+  EXPECT_THAT(agent.on_order({.kind = Kind::Closed}, at(0s)), IsEmpty());
+  EXPECT_THAT(
+      agent.on_group_over(GroupEnd::Succeeded, at(1s)),
+      ElementsAre(Effect(CheckIn{true}), Effect(Tell{What::CheckedIn, ""}), Effect(Leave{true})));
+}
+
+TEST(CoordinatedAgent, StopsWhenTheRunHasEndedWithoutIt) {
+  Agent agent = coordinated();
+  EXPECT_THAT(agent.on_order(kOver, at(0s)),
+              ElementsAre(Effect(Tell{What::MembersChanged, "the run has ended without this node"}),
+                          Effect(Stop{15, 30s})));
+}
+
+TEST(CoordinatedAgent, AFailureElsewhereBringsBackWhoIsDone) {
+  Agent agent = coordinated();
+  agent.on_group_over(GroupEnd::Succeeded, at(0s));
+  EXPECT_THAT(agent.on_order(failure(1), at(1s)),
+              ElementsAre(Effect(Tell{What::CheckedIn, "rank 3 failed"}), Effect(Join{})));
+  EXPECT_THAT(agent.on_joined(1), only(Start{1}));
+}
+
+TEST(CoordinatedAgent, WaitsForTheOthersAsLongAsItMay) {
+  Agent agent = coordinated();
+  agent.on_group_over(GroupEnd::Succeeded, at(0s));
+  EXPECT_EQ(agent.next_deadline(), at(300s));
+  EXPECT_THAT(
+      agent.on_time(at(300s)),
+      ElementsAre(
+          Effect(Tell{What::CheckedIn,
+                      "not every node has ended within the limit (--exit-barrier-timeout)"}),
+          Effect(Leave{true})));
+}
+
+TEST(CoordinatedAgent, WaitsOnlyAMomentForACoordinatorThatIsGone) {
+  Agent agent = coordinated();
+  agent.on_reach(false, at(0s));
+  agent.on_group_over(GroupEnd::Succeeded, at(100s));
+  EXPECT_EQ(agent.next_deadline(), at(110s));
+  agent.on_reach(true, at(105s));
+  EXPECT_EQ(agent.next_deadline(), at(400s));
+  agent.on_reach(false, at(200s));
+  agent.on_reach(false, at(205s));
+  EXPECT_THAT(
+      agent.on_time(at(210s)),
+      ElementsAre(Effect(Tell{What::CheckedIn,
+                              "the coordinator is gone; the other nodes are not waited for"}),
+                  Effect(Leave{true})));
 }
 
 }  // namespace

@@ -129,6 +129,9 @@ void Coordinator::on_message(SessionId session, const FromAgent& message, Now no
   if (const auto* leave = std::get_if<Leave>(&message))
     return on_leave(*node, *leave, now, effects);
   if (const auto* warn = std::get_if<Warn>(&message)) return on_warn(*node, *warn, effects);
+  if (const auto* stalled = std::get_if<Stalled>(&message))
+    return on_stalled(*node, *stalled, effects);
+  if (const auto* where = std::get_if<Where>(&message)) return on_where(*node, *where, effects);
   if (const auto* ping = std::get_if<Ping>(&message)) send(*node, Pong{ping->number}, effects);
 }
 
@@ -198,6 +201,7 @@ void Coordinator::judge_failure(const Node& node, const Failed& failed, Now now,
 void Coordinator::on_done(Node& node, const Done& done, Now now, Effects& effects) {
   if (workers_run_on() && last_round_.is(done.round)) node.doing = Doing::Done;
   if (!is_running() || done.round != state_.round || node.doing != Doing::Running) return;
+  leaves_council(node, effects);
   node.doing = Doing::Done;
   succeed_if_all_are_done(now, effects);
 }

@@ -27,6 +27,7 @@
 #include "core/coordinator/segments.h"
 #include "core/coordinator/silence_watch.h"
 #include "core/coordinator/timers.h"
+#include "core/hang/council.h"
 #include "core/rendezvous/decide.h"
 #include "core/rendezvous/describe.h"
 #include "core/rendezvous/executor.h"
@@ -99,6 +100,15 @@ class Coordinator {
   void on_leave(Node& node, const Leave& leave, Now now, Effects& effects);
   bool is_member(const Node& node, const Running& running) const;
 
+  // coordinator_hang.cc: whether the round hangs, and who is to blame.
+  void on_stalled(const Node& node, const Stalled& stalled, Effects& effects);
+  void on_where(const Node& node, const Where& where, Effects& effects);
+  // The node's workers have ended: it has nothing more to say about a hang.
+  void leaves_council(const Node& node, Effects& effects);
+  // Its rank in the round that runs, if that is the one; none: it is not to be heard.
+  std::optional<std::int64_t> seat_of(const Node& node, std::int64_t round) const;
+  void tell_members(const FromCoordinator& message, Effects& effects) const;
+
   // coordinator_losses.cc: who is gone, and what nodes without a session have changed.
   void lose(const std::vector<rendezvous::NodeId>& lost, const std::string& why, Now now,
             Effects& effects);
@@ -170,6 +180,9 @@ class Coordinator {
   OtherNodes others_;
   LastCall last_call_;
   ProgressPace progress_;
+
+  std::optional<std::int64_t> council_of_;  // The round that it is of.
+  hang::Council council_{0};
 
   rendezvous::NodeId not_done_;  // A member, when it was last looked whether all are.
   std::string last_verdict_;

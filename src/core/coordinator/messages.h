@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/hang/blame.h"
+#include "core/hang/hang.h"
 #include "core/rendezvous/assign_ranks.h"
 #include "core/rendezvous/state.h"
 #include "regroup/time.h"
@@ -134,14 +136,28 @@ struct Warn {
   friend bool operator==(const Warn&, const Warn&) = default;
 };
 
+// Whether the workers of this node are stalled (empty: they get somewhere), at every look.
+struct Stalled {
+  std::int64_t round = 0;
+  std::optional<hang::Votes> votes = {};
+  friend bool operator==(const Stalled&, const Stalled&) = default;
+};
+
+// In a hang: where the ranks of this node are.
+struct Where {
+  std::int64_t round = 0;
+  std::vector<hang::RankAt> ranks = {};
+  friend bool operator==(const Where&, const Where&) = default;
+};
+
 // Instead of Hello: how is the run (empty: how are all)? Answered by a Report.
 struct Look {
   std::string run_id = {};
   friend bool operator==(const Look&, const Look&) = default;
 };
 
-using FromAgent =
-    std::variant<Hello, Join, Failed, Done, Leave, Ping, Look, Warn, Prove, AgentProof>;
+using FromAgent = std::variant<Hello, Join, Failed, Done, Leave, Ping, Look, Warn, Prove,
+                               AgentProof, Stalled, Where>;
 
 // ---- The coordinator says ----
 
@@ -231,6 +247,20 @@ struct Warned {
   friend bool operator==(const Warned&, const Warned&) = default;
 };
 
+// The workers of all nodes are stalled, and it makes a hang; or do not any more.
+struct Hangs {
+  std::int64_t round = 0;
+  bool all_say_so = false;
+  friend bool operator==(const Hangs&, const Hangs&) = default;
+};
+
+// In a hang, once all nodes have said where their ranks are.
+struct Blamed {
+  std::int64_t round = 0;
+  hang::Blame blame = {};
+  friend bool operator==(const Blamed&, const Blamed&) = default;
+};
+
 // The answer to Look: JSON text.
 struct Report {
   std::string json = {};
@@ -238,6 +268,6 @@ struct Report {
 };
 
 using FromCoordinator = std::variant<Welcome, Progress, Sealed, Stop, Over, Refused, Pong, Report,
-                                     Warned, Challenge, CoordinatorProof>;
+                                     Warned, Challenge, CoordinatorProof, Hangs, Blamed>;
 
 }  // namespace regroup::core::coordinator

@@ -96,6 +96,11 @@ std::optional<Stall> HangDetector::stalled() const {
   return stall;
 }
 
+Votes votes_of(const Stall& stall) {
+  return {.suspects = static_cast<int>(stall.suspects.size()),
+          .spinning = static_cast<int>(stall.spinning.size())};
+}
+
 bool is_hang(const Votes& all) {
   return all.suspects > 0 && (all.spinning == 0 || all.suspects < all.spinning);
 }

@@ -80,8 +80,10 @@ class HangDetector {
 struct Votes {
   int suspects = 0;
   int spinning = 0;
+  friend bool operator==(const Votes&, const Votes&) = default;
 };
 bool is_hang(const Votes& all);
+Votes votes_of(const Stall& stall);
 
 // "written nothing, moved no data, used no CPU time and sent no timer request for 1m02s".
 std::string signals_in_words(Duration quiet);

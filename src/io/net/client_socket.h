@@ -28,6 +28,9 @@ class ClientSocket {
   // with an error, as do later ones. What came before may still be received first.
   void shut_down();
 
+  // The socket is the caller's from now on.
+  Descriptor release() { return std::move(socket_); }
+
   // Ours, as the peer's machine sees it if nobody translates addresses in between.
   Address local_address() const;
 

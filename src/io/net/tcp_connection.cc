@@ -147,4 +147,12 @@ std::shared_ptr<Connection> adopt_connection(Loop& loop, Descriptor socket, cons
   return std::make_shared<TcpConnection>(loop.sockets(), std::move(socket), peer);
 }
 
+std::shared_ptr<Connection> connection_of(Loop& loop, ClientSocket socket) {
+  Descriptor descriptor = socket.release();
+  Address peer;
+  peer.size = sizeof peer.storage;
+  if (::getpeername(descriptor.get(), peer.get(), &peer.size) != 0) peer.size = 0;
+  return adopt_connection(loop, std::move(descriptor), peer);
+}
+
 }  // namespace regroup::io

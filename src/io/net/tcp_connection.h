@@ -1,4 +1,5 @@
-// How the listener makes connections of accepted sockets. For this room alone.
+// How sockets become connections on a loop: those that a listener has accepted, and those that a
+// client has made.
 #pragma once
 
 #include <memory>
@@ -6,10 +7,15 @@
 #include "io/loop/descriptor.h"
 #include "io/loop/loop.h"
 #include "io/net/address.h"
+#include "io/net/client_socket.h"
 #include "io/net/connection.h"
 
 namespace regroup::io {
 
+// For this room alone.
 std::shared_ptr<Connection> adopt_connection(Loop& loop, Descriptor socket, const Address& peer);
+
+// From now on it lives on the loop, and blocks nobody.
+std::shared_ptr<Connection> connection_of(Loop& loop, ClientSocket socket);
 
 }  // namespace regroup::io

@@ -43,7 +43,7 @@ HealthSnapshot AgentHost::health() const {
       .doing = to_string(doing),
       .ready = doing == Doing::Running && machine_.state() == State::Healthy,
       .round = {},
-      .rounds = rounds_,
+      .rounds = rounds_joined_,
       .waiting_for = {},
       .workers = {},
       .restarts = machine_.restart_count(),

@@ -7,6 +7,7 @@
 
 #include "io/loop/clock.h"
 #include "io/process/signals.h"
+#include "runtime/rounds/run_rounds.h"
 #include "runtime/workers/worker_environment.h"
 #include "runtime/workers/worker_signals.h"
 
@@ -17,6 +18,9 @@ using namespace core::agent;
 namespace {
 
 using Kind = AgentEvent::Kind;
+
+// A coordinator says within so long what follows from a failure; else we go by what we know.
+constexpr Duration kDecisionLimit = 10s;
 
 template <class... Ts>
 struct Cases : Ts... {
@@ -99,47 +103,74 @@ std::string names_of(const std::vector<int>& signals) {
 
 }  // namespace
 
-AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options)
+AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options, MakeRounds make_rounds)
     : loop_(loop),
       host_(host),
       options_(std::move(options)),
       machine_({.max_restarts = options_.spec.max_restarts,
                 .stop_signal = options_.workers.stop_signal,
-                .grace = options_.workers.grace}),
+                .grace = options_.workers.grace,
+                .exit_limit = options_.exit_barrier_timeout,
+                // A coordinator that was started again waits as long as a silent node may before it
+                // decides anything.
+                .decision_limit = kDecisionLimit + options_.rules.heartbeat_limit}),
       records_(options_, [this](AgentEvent event) { tell(std::move(event)); }),
-      meeting_(loop, reporting(options_.rendezvous)),
+      deadline_(loop),
       begun_(io::now()),
-      begun_micros_(io::utc_micros()) {}
+      begun_micros_(io::utc_micros()) {
+  AgentPart part{.role = options_.spec.role,
+                 .workers = options_.spec.local_world_size,
+                 .rules = options_.rules};
+  part.rules.max_restarts = options_.spec.max_restarts;
+  rounds_ = make_rounds ? make_rounds(round_events())
+                        : std::make_unique<RunRounds>(loop, options_.rendezvous, std::move(part),
+                                                      round_events());
+}
 
-// Whatever is said comes from the meeting's thread.
-RendezvousParameters AgentHost::reporting(RendezvousParameters parameters) {
-  parameters.agent = AgentPart{.role = options_.spec.role,
-                               .workers = options_.spec.local_world_size,
-                               .rules = options_.rules};
-  parameters.agent->rules.max_restarts = options_.spec.max_restarts;
-  parameters.on_warned = [this](int signal, const std::string& node) {
-    // Nobody can be warned by what cannot be caught.
-    if (signal == SIGKILL || signal == SIGSTOP) return;
-    loop_.post([this, signal, node] {
-      tell({.kind = Kind::Signalled,
-            .text = io::signal_name(signal) + " came to " + node + ": handed on to the workers"});
-      forward(signal);
-    });
-  };
-  if (!parameters.on_status)
-    parameters.on_status = [this](const std::string& line) {
-      loop_.post([this, line] {
-        waiting_ = line;
-        tell({.kind = Kind::Waiting, .text = line});
-      });
-    };
-  if (!parameters.on_wait)
-    parameters.on_wait = [this](const RendezvousWait& wait) {
-      loop_.post([this, wait] {
-        tell({.kind = Kind::Progress, .text = wait.text, .took = wait.so_far, .left = wait.left});
-      });
-    };
-  return parameters;
+RoundEvents AgentHost::round_events() {
+  return {.joined = [this](JoinedRound round) { joined(std::move(round)); },
+          .join_failed = [this](const JoinFailed& failed) { join_failed(failed); },
+          .ordered = [this](Order order) { play(machine_.on_order(std::move(order), io::now())); },
+          .reached = [this](const std::string& trouble) { reached(trouble); },
+          .waiting =
+              [this](const std::string& line) {
+                waiting_ = line;
+                tell({.kind = Kind::Waiting, .text = line});
+              },
+          .waits =
+              [this](const RendezvousWait& wait) {
+                tell({.kind = Kind::Progress,
+                      .text = wait.text,
+                      .took = wait.so_far,
+                      .left = wait.left});
+              },
+          .warned = [this](int signal, const std::string& node) { warned(signal, node); },
+          .hangs =
+              [this](bool all_say_so) {
+                if (group_) group_->hear_hang(all_say_so);
+              },
+          .blamed =
+              [this](const core::hang::Blame& blame) {
+                if (group_) group_->hear_blame(blame);
+              },
+          .left = [this] { play(machine_.on_left()); }};
+}
+
+void AgentHost::warned(int signal, const std::string& node) {
+  // Nobody can be warned by what cannot be caught.
+  if (signal == SIGKILL || signal == SIGSTOP) return;
+  tell({.kind = Kind::Signalled,
+        .text = io::signal_name(signal) + " came to " + node + ": handed on to the workers"});
+  forward(signal);
+}
+
+// Workers can go on without a coordinator; only the next round cannot.
+void AgentHost::reached(const std::string& trouble) {
+  machine_.on_reach(trouble.empty(), io::now());
+  if (machine_.doing() == Doing::Running)
+    tell({.kind = Kind::Waiting,
+          .text = trouble.empty() ? "the coordinator answers again" : trouble});
+  arm();
 }
 
 void AgentHost::begin() { play(machine_.begin()); }
@@ -159,7 +190,7 @@ void AgentHost::forward(int signal) {
 }
 
 void AgentHost::share(const io::SignalEvent& event) {
-  const bool told = meeting_.warn(event.number);
+  const bool told = rounds_->warn(event.number);
   tell({.kind = Kind::Signalled,
         .text = describe_signal(event) + ": handed on to the workers of " +
                 (told ? "all nodes" : "this node; there is no coordinator to tell the others")});
@@ -177,16 +208,44 @@ void AgentHost::play(const Effects& effects) {
               [this](const Start& order) { start(order.restart_count); },
               [this](const Stop& order) { stop_group(order.signal, order.grace); },
               [this](const Kill&) { group_->kill(); },
-              [this](const GiveUpJoin&) { meeting_.give_up_join(); }, [this](const Ask&) { ask(); },
+              [this](const GiveUpJoin&) { rounds_->give_up_join(); }, [this](const Ask&) { ask(); },
               [this](const CheckIn& order) { check_in(order.succeeded); },
-              [this](const GiveUpCheckIn&) { meeting_.give_up_check_in(); },
+              [this](const Tell& told) { say(told); },
               [this](const Leave& order) {
+                if (machine_.ending() == Ending::Failed && result_.cause_elsewhere.empty())
+                  take_verdict();
                 records_.ended(machine_.ending(), result_);
-                meeting_.leave(order.close, [this] { play(machine_.on_left()); });
+                rounds_->leave(order.close);
               },
               [this](const Finish& end) { finish(end.ending); }},
         effect);
+  arm();
   if (changed_) changed_();
+}
+
+void AgentHost::arm() {
+  if (const auto next = machine_.next_deadline())
+    deadline_.set(*next, [this] { play(machine_.on_time(io::now())); });
+  else
+    deadline_.cancel();
+}
+
+void AgentHost::say(const Tell& told) {
+  switch (told.what) {
+    case Tell::What::MembersChanged:
+      return tell({.kind = Kind::MembersChanged, .text = told.text});
+    case Tell::What::FailedElsewhere:
+      return tell({.kind = Kind::FailedElsewhere,
+                   .text = told.text,
+                   .restart = told.restart,
+                   .max_restarts = options_.spec.max_restarts});
+    case Tell::What::RunFailed:
+      result_.cause_elsewhere = told.text;
+      return tell({.kind = Kind::RunFailed, .text = told.text});
+    case Tell::What::CheckedIn:
+      records_.checked_in();
+      return tell({.kind = Kind::CheckedIn, .text = told.text});
+  }
 }
 
 void AgentHost::stop_group(int signal, Duration grace) {
@@ -196,38 +255,30 @@ void AgentHost::stop_group(int signal, Duration grace) {
 }
 
 void AgentHost::join() {
-  meeting_.look_away();
   records_.joining(machine_.remaining_restarts());
   waiting_.clear();
-  meeting_.join([this](Result<JoinedRound> done) { joined(std::move(done)); });
+  rounds_->join();
 }
 
-void AgentHost::joined(Result<JoinedRound> done) {
-  if (done) {
-    round_ = std::move(*done);
-    records_.joined(*round_);
-    ++rounds_;
-    tell({.kind = Kind::Joined, .took = round_->took_to_meet + round_->took_to_assign});
-    if (!round_->info.restart_count && asks_for_a_coordinator(options_.rules) &&
-        !std::exchange(warned_, true))
-      host_.warn(
-          "the flags about restarts and lost nodes need a coordinator, which is there where "
-          "regroup "
-          "hosts a c10d rendezvous: without one only --max-restarts counts, on each node by "
-          "itself");
-    std::optional<int> restarts;
-    if (round_->info.restart_count) restarts = static_cast<int>(*round_->info.restart_count);
-    return play(machine_.on_joined(restarts));
-  }
+void AgentHost::joined(JoinedRound round) {
+  round_ = std::move(round);
+  records_.joined(*round_);
+  ++rounds_joined_;
+  tell({.kind = Kind::Joined, .took = round_->took_to_meet + round_->took_to_assign});
+  if (!round_->info.restart_count && asks_for_a_coordinator(options_.rules) &&
+      !std::exchange(warned_, true))
+    host_.warn(
+        "the flags about restarts and lost nodes need a coordinator, which is there where regroup "
+        "hosts a c10d rendezvous: without one only --max-restarts counts, on each node by itself");
+  std::optional<int> restarts;
+  if (round_->info.restart_count) restarts = static_cast<int>(*round_->info.restart_count);
+  play(machine_.on_joined(restarts));
+}
+
+void AgentHost::join_failed(const JoinFailed& failed) {
   records_.join_failed();
-  result_.error = done.error();
-  const auto kind = done.error().kind;
-  take_verdict();
-  const bool run_failed = !result_.cause_elsewhere.empty() || meeting_.run_failed();
-  play(machine_.on_join_failed(run_failed                     ? JoinFailure::RunFailed
-                               : kind == ErrorKind::NotNeeded ? JoinFailure::NotNeeded
-                               : kind == ErrorKind::Cancelled ? JoinFailure::GivenUp
-                                                              : JoinFailure::Failed));
+  result_.error = failed.error;
+  play(machine_.on_join_failed(failed.why, failed.end));
 }
 
 void AgentHost::start(int restart_count) {
@@ -248,32 +299,7 @@ void AgentHost::start(int restart_count) {
           .pids = [this] { return group_->pids(); },
           .found = [this](int local_rank,
                           const std::string& why) { group_->sentence(local_rank, SIGKILL, why); }});
-  meeting_.watch(
-      {.changed =
-           [this](const std::string& why) {
-             if (machine_.state() != State::Healthy) return;
-             tell({.kind = Kind::MembersChanged, .text = why});
-             play(machine_.on_members_changed());
-           },
-       .failed_elsewhere =
-           [this](const ToldFailure& told) {
-             if (machine_.state() != State::Healthy) return;
-             tell({.kind = Kind::FailedElsewhere,
-                   .text = told.text,
-                   .restart = told.restart_count,
-                   .max_restarts = options_.spec.max_restarts});
-             play(machine_.on_members_changed(told.restart_count));
-           },
-       .failed =
-           [this](const std::string& cause) {
-             result_.cause_elsewhere = cause;
-             tell({.kind = Kind::RunFailed, .text = cause});
-             play(machine_.on_run_failed());
-           },
-       .note = [this](const std::string& text) { tell({.kind = Kind::Waiting, .text = text}); },
-       // With fixed ranks there is one round for all starts.
-       .start =
-           options_.rendezvous.backend == "static" ? std::to_string(restart_count) + "/" : ""});
+  rounds_->workers_run(restart_count);
 }
 
 Result<void> AgentHost::start_group(int restart_count) {
@@ -324,24 +350,17 @@ Result<void> AgentHost::start_group(int restart_count) {
          .cpus = index < spec.cpus.size() ? spec.cpus[index] : std::vector<int>()});
   }
   // What looks like a hang here may be a wait for another node.
-  std::function<bool(const std::optional<core::hang::Stall>&)> stalled;
-  std::function<void(const std::vector<wire::RankAt>&)> where;
+  std::function<void(const std::optional<core::hang::Stall>&)> stalled;
+  std::function<void(const std::vector<core::hang::RankAt>&)> where;
   if (round.info.world_size > 1) {
     stalled = [this](const std::optional<core::hang::Stall>& stall) {
       std::optional<core::hang::Votes> votes;
-      if (stall)
-        votes = core::hang::Votes{.suspects = static_cast<int>(stall->suspects.size()),
-                                  .spinning = static_cast<int>(stall->spinning.size())};
-      meeting_.say_stalled(votes);
-      return stall && meeting_.all_say_hang();
+      if (stall) votes = core::hang::votes_of(*stall);
+      rounds_->say_stalled(votes);
     };
-    where = [this](const std::vector<wire::RankAt>& ours) {
-      meeting_.say_where(ours, [this](const std::vector<wire::RankAt>& all) {
-        if (group_) group_->hear_where(all);
-      });
-    };
+    where = [this](const std::vector<core::hang::RankAt>& ours) { rounds_->say_where(ours); };
   }
-  meeting_.say_stalled({});
+  rounds_->say_stalled({});
   reported_ = false;
   auto routes = options_.logs->routes(workers.attempt);
   if (!routes) return tl::unexpected(routes.error());
@@ -380,21 +399,21 @@ void AgentHost::group_over(WorkersResult result) {
   for (const ProcessFailure& failure : result.failures)
     result_.failures.emplace(failure.global_rank, failure);
   result_.workers = std::move(result);
-  meeting_.look_away();
+  rounds_->workers_ended();
   records_.group_over(end, machine_.signal() != 0);
-  play(machine_.on_group_over(end));
+  play(machine_.on_group_over(end, io::now()));
 }
 
 // Before anything else is done about it: the other nodes should stop at the same time as we do.
 void AgentHost::report(const ProcessFailure& failure) {
   reported_ = true;
-  meeting_.report(
+  rounds_->failed(
       {.rank = failure.global_rank, .exit_code = failure.exit_code, .text = text_of(failure)});
 }
 
 // Where another node's failure has ended the run, what failed here is not the cause.
 void AgentHost::take_verdict() {
-  result_.cause_elsewhere = meeting_.verdict();
+  result_.cause_elsewhere = machine_.verdict();
   if (result_.cause_elsewhere.empty()) return;
   result_.cause.reset();
   result_.workers = {};
@@ -404,30 +423,20 @@ void AgentHost::ask() {
   if (!reported_ && result_.cause)
     report(*result_.cause);
   else if (!reported_)
-    meeting_.report({.rank = round_->ranks.base_global_rank,
+    rounds_->failed({.rank = round_->ranks.base_global_rank,
                      .exit_code = -1,
                      .text = "the workers of node " + std::to_string(round_->info.rank) +
                              " ended by nobody's order"});
-  meeting_.await_decision([this](std::optional<int> restart_count) {
-    if (!restart_count) take_verdict();
-    play(machine_.on_decided(restart_count));
-  });
 }
 
 void AgentHost::check_in(bool succeeded) {
   records_.checking_in();
-  std::string cause = result_.cause ? text_of(*result_.cause) : "";
+  const std::string cause = result_.cause ? text_of(*result_.cause) : "";
   if (succeeded && round_ && round_->info.world_size > 1)
     tell({.kind = Kind::Progress,
           .text = "done here; waiting for the other nodes",
           .left = options_.exit_barrier_timeout});
-  meeting_.check_in(succeeded, std::move(cause), options_.exit_barrier_timeout,
-                    [this](const Meeting::CheckedIn& end) {
-                      records_.checked_in();
-                      tell({.kind = Kind::CheckedIn, .text = end.text});
-                      take_verdict();
-                      play(machine_.on_checked_in(end.how, end.restart_count));
-                    });
+  rounds_->check_in(succeeded, cause);
 }
 
 void AgentHost::finish(Ending ending) {
@@ -438,7 +447,7 @@ void AgentHost::finish(Ending ending) {
     tell({.kind = Kind::Noted, .text = "watchdog: stopped"});
     records_.watchdog({.event = "watchdog stopped"});
   }
-  if (const std::string note = meeting_.end_note(); !note.empty())
+  if (const std::string& note = machine_.end_note(); !note.empty())
     tell({.kind = Kind::Waiting, .text = "not started again: " + note});
   tell({.kind = Kind::Ended, .result = &result_});
   loop_.stop();

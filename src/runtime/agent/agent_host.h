@@ -1,4 +1,4 @@
-// Plays core/agent on a loop: meetings on their thread, workers as a group, one after the other.
+// Plays core/agent on a loop: the rounds of its run and the workers of each live there, too.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@
 #include "io/loop/loop.h"
 #include "regroup/agent.h"
 #include "runtime/agent/agent_records.h"
-#include "runtime/agent/meeting.h"
 #include "runtime/evidence/stuck_workers.h"
 #include "runtime/health/health_pages.h"
+#include "runtime/rounds/rounds.h"
 #include "runtime/watchdog/watchdog_host.h"
 #include "runtime/watchdog/worker_heartbeats.h"
 #include "runtime/workers/worker_group.h"
@@ -23,7 +23,9 @@ namespace regroup::runtime {
 // Lives on the loop's thread, which starts the workers. Stops the loop when its part is over.
 class AgentHost {
  public:
-  AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options);
+  using MakeRounds = std::function<std::unique_ptr<Rounds>(RoundEvents events)>;
+  // `make_rounds`: where the rounds come from; empty: from where the options say.
+  AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options, MakeRounds make_rounds = {});
 
   // Before begin(), if the options ask for it.
   Result<void> open_watchdog();
@@ -40,10 +42,14 @@ class AgentHost {
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
  private:
-  RendezvousParameters reporting(RendezvousParameters parameters);
+  RoundEvents round_events();
   void play(const core::agent::Effects& effects);
+  void arm();
   void join();
-  void joined(Result<JoinedRound> joined);
+  void joined(JoinedRound round);
+  void join_failed(const JoinFailed& failed);
+  void warned(int signal, const std::string& node);
+  void reached(const std::string& trouble);
   void start(int restart_count);
   Result<void> start_group(int restart_count);
   void stop_group(int signal, Duration grace);
@@ -51,6 +57,7 @@ class AgentHost {
   void expired(const Expiry& expiry);
   void report(const ProcessFailure& failure);
   void ask();
+  void say(const core::agent::Tell& told);
   void take_verdict();
   void check_in(bool succeeded);
   void finish(core::agent::Ending ending);
@@ -61,7 +68,8 @@ class AgentHost {
   AgentOptions options_;
   core::agent::Agent machine_;
   AgentRecords records_;
-  Meeting meeting_;
+  std::unique_ptr<Rounds> rounds_;
+  io::Timer deadline_;  // Of the machine.
   std::optional<JoinedRound> round_;
   std::unique_ptr<WorkerGroup> group_;
   std::unique_ptr<StuckWorkers> stuck_;
@@ -75,7 +83,7 @@ class AgentHost {
   std::function<void()> changed_;
   Instant begun_;
   std::int64_t begun_micros_;
-  std::int64_t rounds_ = 0;
+  std::int64_t rounds_joined_ = 0;
   std::string waiting_;  // While joining: for what.
   std::optional<HealthFailure> last_failure_;
 };

@@ -9,7 +9,7 @@
 
 #include "core/agent/recorder.h"
 #include "regroup/agent.h"
-#include "runtime/agent/meeting.h"
+#include "runtime/rounds/rounds.h"
 
 namespace regroup::runtime {
 

@@ -239,7 +239,7 @@ std::string StackTaker::Impl::conclude(const std::vector<Case>& cases) {
     text += "\n";
     stacks.workers.push_back(std::move(worker));
   }
-  stacks.summary = wire::where_they_are(stacks.ranks());
+  stacks.summary = core::hang::where_they_are(stacks.ranks());
   const std::lock_guard held(lock);
   known = std::move(stacks);
   return known.summary + "\n\n" + text;

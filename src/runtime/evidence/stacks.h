@@ -48,7 +48,7 @@ struct WorkerStack {
 struct Stacks {
   std::vector<WorkerStack> workers;
   std::vector<wire::RankAt> ranks() const;  // Their global ranks.
-  std::string summary;                      // wire::where_they_are.
+  std::string summary;                      // core::hang::where_they_are.
   std::string file;                         // Empty: it could not be written, or was not asked for.
 };
 

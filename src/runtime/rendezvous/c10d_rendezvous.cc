@@ -9,10 +9,11 @@
 #include "io/net/interfaces.h"
 #include "regroup/rendezvous_backend.h"
 #include "runtime/common/log.h"
+#include "runtime/rendezvous/meet.h"
 #include "runtime/rendezvous/meeting_store.h"
 #include "runtime/rendezvous/rendezvous_creators.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
-#include "runtime/rendezvous/session_rendezvous.h"
+#include "runtime/rendezvous/this_node.h"
 #include "runtime/rendezvous/wait_lines.h"
 #include "runtime/store/store_channel.h"
 
@@ -117,8 +118,9 @@ std::function<Result<OpenedSession>()> session_opener(const std::string& address
 }
 
 // Without a coordinator nobody would keep groups whole.
-Result<void> check_shared_state_will_do(const RendezvousParameters& parameters) {
-  if (!parameters.agent || parameters.agent->rules.segment == 0) return {};
+Result<void> check_shared_state_will_do(const RendezvousParameters& parameters,
+                                        const AgentPart* part) {
+  if (part == nullptr || part->rules.segment == 0) return {};
   return fail(ErrorKind::InvalidArgument,
               "--segment needs a coordinator, and there is none at " +
                   printable(parameters.endpoint) +
@@ -140,12 +142,13 @@ tl::unexpected<Error> no_session_for_secret() {
               "session=false and store_type=file in --rdzv-conf");
 }
 
-Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters& parameters) {
+Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters& parameters,
+                                                     const AgentPart* part) {
   if (!parameters.secret_file.empty()) return no_session_for_secret();
   if (parameters.endpoint.empty())
     return fail(ErrorKind::InvalidArgument,
                 "store_type=file needs an endpoint: the path of a file that all nodes share");
-  if (auto good = check_shared_state_will_do(parameters); !good)
+  if (auto good = check_shared_state_will_do(parameters, part); !good)
     return tl::unexpected(good.error());
   const auto read_timeout = read_timeout_of(parameters);
   if (!read_timeout) return tl::unexpected(read_timeout.error());
@@ -164,7 +167,7 @@ Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters&
       parameters, std::move(*backend), [store = *store] { return store->clone(); }, address);
 }
 
-Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& parameters) {
+Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* part) {
   const auto endpoint = parse_endpoint(parameters.endpoint, kRendezvousPort);
   if (!endpoint) return tl::unexpected(endpoint.error());
   const auto is_host = parameters.boolean("is_host");
@@ -175,7 +178,7 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
   if (!settings) return tl::unexpected(settings.error());
   const auto wants_session = parameters.boolean("session");
   if (!wants_session) return tl::unexpected(wants_session.error());
-  const bool has_session = parameters.agent && wants_session->value_or(true);
+  const bool has_session = part != nullptr && wants_session->value_or(true);
   if (!has_session && !parameters.secret_file.empty()) return no_session_for_secret();
   const auto secret = secret_of(parameters);
   if (!secret) return tl::unexpected(secret.error());
@@ -205,18 +208,19 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
                   "the store at " + parameters.endpoint +
                       " is no coordinator of regroup and knows no secret (--rdzv-secret-file)");
     if (*first) {
-      SessionRendezvousOptions session{
-          .parameters = parameters,
+      if (auto good = check_addresses(parameters, owner->announced); !good)
+        return tl::unexpected(good.error());
+      CoordinatorContact contact{
           .settings = *settings,
           .address = owner->announced,
           .first = std::move(**first),
           .connect = session_opener(owner->server_address, owner->reached, *secret),
           .open_store = open_store};
-      if (owner->server) session.sessions_here = [owner] { return owner->server->sessions(); };
-      return make_session_rendezvous(std::move(session));
+      if (owner->server) contact.sessions_here = [owner] { return owner->server->sessions(); };
+      return Met(std::move(contact));
     }
   }
-  if (auto good = check_shared_state_will_do(parameters); !good)
+  if (auto good = check_shared_state_will_do(parameters, part); !good)
     return tl::unexpected(good.error());
   auto states = owner->store->clone();
   if (!states) return tl::unexpected(states.error());
@@ -226,20 +230,42 @@ Result<std::unique_ptr<RendezvousHandler>> over_tcp(const RendezvousParameters& 
       opener(owner, options, {.each_try = 2s, .read_timeout = patience(*read_timeout, *settings)});
   auto backend = make_store_backend(*states, parameters.run_id, reopen_states);
   if (!backend) return tl::unexpected(backend.error());
-  return make_dynamic_rendezvous(parameters, std::move(*backend), open_store, owner->announced);
+  auto handler =
+      make_dynamic_rendezvous(parameters, std::move(*backend), open_store, owner->announced);
+  if (!handler) return tl::unexpected(handler.error());
+  return Met(std::move(*handler));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<RendezvousHandler>> make_c10d_rendezvous(
-    const RendezvousParameters& parameters) {
+Result<Met> over_c10d(const RendezvousParameters& parameters, const AgentPart* part) {
   std::vector<std::string> known = settings_keys();
   known.insert(known.end(),
                {"store_type", "is_host", "read_timeout", "use_libuv", "timeout", "session"});
   warn_of_unknown_keys(parameters, known);
   const auto type = store_type_of(parameters);
   if (!type) return tl::unexpected(type.error());
-  return *type == StoreType::File ? over_file(parameters) : over_tcp(parameters);
+  if (*type == StoreType::Tcp) return over_tcp(parameters, part);
+  auto handler = over_file(parameters, part);
+  if (!handler) return tl::unexpected(handler.error());
+  return Met(std::move(*handler));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RendezvousHandler>> make_c10d_rendezvous(
+    const RendezvousParameters& parameters) {
+  auto met = over_c10d(parameters, nullptr);
+  if (!met) return tl::unexpected(met.error());
+  return std::get<std::unique_ptr<RendezvousHandler>>(std::move(*met));
+}
+
+Result<Met> meet(const RendezvousParameters& parameters, const AgentPart& part) {
+  if (auto settings = settings_of(parameters); !settings) return tl::unexpected(settings.error());
+  if (auto good = check_groups(parameters, part.rules.segment); !good)
+    return tl::unexpected(good.error());
+  if (parameters.backend == "c10d") return over_c10d(parameters, &part);
+  auto handler = make_rendezvous(parameters);
+  if (!handler) return tl::unexpected(handler.error());
+  return Met(std::move(*handler));
 }
 
 }  // namespace regroup::runtime

@@ -61,9 +61,6 @@ Result<std::unique_ptr<RendezvousHandler>> make_rendezvous(const RendezvousParam
   // Checked here for every backend, so that none forgets it.
   if (auto settings = runtime::settings_of(parameters); !settings)
     return tl::unexpected(settings.error());
-  if (parameters.agent)
-    if (auto good = runtime::check_groups(parameters, parameters.agent->rules.segment); !good)
-      return tl::unexpected(good.error());
   return creator(parameters);
 }
 

@@ -1,309 +1,135 @@
 #include "runtime/session/session.h"
 
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
-#include <system_error>
-#include <thread>
+#include <algorithm>
 #include <utility>
-#include <variant>
 
-#include "base/byte_buffer.h"
 #include "io/loop/clock.h"
-#include "runtime/common/backoff.h"
+#include "io/net/tcp_connection.h"
+#include "runtime/common/limits.h"
 #include "runtime/common/log.h"
-#include "runtime/session/pulse.h"
-#include "runtime/session/session_line.h"
-#include "wire/session/session.h"
 
 namespace regroup::runtime {
-namespace {
 
 using namespace core::coordinator;
 
-std::chrono::steady_clock::time_point until(Instant at) {
-  return std::chrono::steady_clock::time_point(at.since_start);
+Session::Session(io::Loop& loop, OpenedSession first, SessionOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      helper_(loop, "session"),
+      timer_(loop),
+      flush_limit_(loop) {
+  take_up(std::move(first));
 }
 
-// What the session's thread waits for. Shared, because a connect() may outlive the session.
-struct Awaited {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ending = false;
-  bool connecting = false;
-  std::optional<OpenedSession> connected = {};
-  std::string refused = {};                // Why the last try was refused for good.
-  std::shared_ptr<SessionLine> line = {};  // Empty while it is lost.
-  std::uint64_t pings = 0;                 // Numbers given to pings; none comes twice.
-  std::uint64_t answered = 0;
-};
+Session::~Session() {
+  if (connection_) connection_->close();
+}
 
-class TheSession final : public Session {
- public:
-  TheSession(OpenedSession first, SessionOptions options) : options_(std::move(options)) {
-    awaited_->line = std::make_shared<SessionLine>(std::move(first));
+void Session::take_up(OpenedSession opened) {
+  talk_.emplace(
+      opened.proofs, opened.seals,
+      SessionTalk::Settings{.heartbeat_limit = options_.heartbeat_limit, .was_served = was_served_},
+      io::now());
+  unsent_since_.reset();
+  connection_ = io::connection_of(loop_, std::move(opened.socket));
+  if (!connection_->start(*this))
+    return lose({.why = "the system does not let us watch the connection"});
+  talk_->introduce(options_.introduction(), connection_->output());
+  send();
+}
+
+void Session::say(const FromAgent& message) {
+  if (!talk_) return;
+  talk_->say(message, connection_->output());
+  send();
+}
+
+void Session::send() {
+  connection_->flush();
+  if (connection_->output().empty())
+    unsent_since_.reset();
+  else if (!unsent_since_)
+    unsent_since_ = io::now();
+  arm();
+}
+
+void Session::arm() {
+  Instant next = talk_->next_deadline();
+  if (unsent_since_) next = std::min(next, *unsent_since_ + kSayLimit);
+  timer_.set(next, [this] { look(); });
+}
+
+void Session::look() {
+  // What lies in the socket counts: after a slow turn of ours a coordinator is not silent for that.
+  loop_.read_what_is_ready();
+  if (!talk_) return;
+  if (unsent_since_ && io::now() - *unsent_since_ >= kSayLimit)
+    return lose({.why = "the coordinator does not take what is said"});
+  if (const auto end = talk_->on_time(io::now(), connection_->output())) return lose(*end);
+  send();
+}
+
+void Session::bytes_came() {
+  auto [messages, end] = talk_->hear(connection_->input(), io::now());
+  if (talk_->is_served()) {
+    // Only whoever is served comes back quickly the next time.
+    if (!messages.empty()) pauses_ = first_pauses();
+    was_served_ = true;
   }
+  for (FromCoordinator& message : messages) options_.on_message(std::move(message));
+  if (!talk_) return;
+  if (flush_ && talk_->answered() >= flush_->ping) finish_flush();
+  if (end) return lose(*end);
+  arm();
+}
 
-  Result<void> start_thread() {
-    try {
-      thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error& error) {
-      return fail(ErrorKind::Io, std::string("no thread for the session: ") + error.what());
-    }
-    return {};
+void Session::lose(const TalkEnd& end) {
+  // We may be in a call of the connection's: it goes when that is over.
+  connection_->close();
+  loop_.post([gone = std::move(connection_)] {});
+  connection_ = nullptr;
+  talk_.reset();
+  timer_.cancel();
+  if (flush_) finish_flush();
+  if (end.nonsense) {
+    // A server that says the same nonsense on every connection is complained about once.
+    if (end.why != complaint_) log_warning("session: " + end.why + "; connecting again");
+    complaint_ = end.why;
   }
+  if (end.refused) return;
+  if (options_.on_lost) options_.on_lost(end.why);
+  come_back_later();
+}
 
-  ~TheSession() override {
-    {
-      const std::lock_guard lock(awaited_->mutex);
-      awaited_->ending = true;
-      if (awaited_->line) awaited_->line->shut_down();
-    }
-    awaited_->changed.notify_all();
-    if (thread_.joinable()) thread_.join();
+void Session::come_back_later() {
+  timer_.set(io::now() + pauses_.next(), [this] {
+    helper_.run(options_.connect,
+                [this](Result<OpenedSession> opened) { come_back(std::move(opened)); });
+  });
+}
+
+void Session::come_back(Result<OpenedSession> opened) {
+  if (opened) return take_up(std::move(*opened));
+  if (opened.error().kind == ErrorKind::Refused) {
+    const std::string& why = opened.error().message;
+    if (!was_served_) return options_.on_message(Refused{.why = why, .lasting = true});
+    if (options_.on_lost && why != refusal_) options_.on_lost(why);
+    refusal_ = why;
   }
+  come_back_later();
+}
 
-  void say(const FromAgent& message) override {
-    if (const auto line = current()) line->say(message);
-  }
+void Session::flush(Duration limit, std::function<void()> done) {
+  if (!talk_) return loop_.post(std::move(done));
+  flush_ = Flush{.ping = talk_->ping(connection_->output()), .done = std::move(done)};
+  flush_limit_.set(io::now() + limit, [this] { finish_flush(); });
+  send();
+}
 
-  void flush(Duration limit) override {
-    const Instant deadline = io::deadline_after(limit);
-    const auto line = current();
-    if (!line) return;
-    // The coordinator reads in order: with the answer to the last it has heard all.
-    const std::uint64_t number = ping(*line);
-    std::unique_lock lock(awaited_->mutex);
-    awaited_->changed.wait_until(lock, until(deadline), [&] {
-      return awaited_->ending || awaited_->line != line || awaited_->answered >= number;
-    });
-  }
-
- private:
-  void run() {
-    for (auto line = current(); line; line = reconnect()) {
-      line->introduce(options_.introduction());
-      const std::string why = serve(*line);
-      {
-        const std::lock_guard lock(awaited_->mutex);
-        awaited_->line.reset();
-      }
-      awaited_->changed.notify_all();
-      // Whoever is in say() holds it, too; it must be over now, and not when he is through.
-      line->shut_down();
-      line.reset();
-      if (refused_ || is_ending()) return;
-      if (options_.on_lost) options_.on_lost(why);
-    }
-  }
-
-  // Why the connection is lost.
-  std::string serve(SessionLine& line) {
-    Pulse pulse(options_.heartbeat_limit, io::now());
-    ByteBuffer in;
-    std::size_t at_least = 0;
-    for (;;) {
-      constexpr std::size_t kRoom = 16 * 1024;
-      // It reads what is there even when the time has passed.
-      auto got = line.receive(in.prepare(kRoom), pulse.next());
-      if (got) {
-        in.commit(*got);
-        if (in.size() >= at_least)
-          if (auto why = take_messages(line, in, at_least, pulse)) return *why;
-        // A stranger that says something now and then is not the coordinator.
-        if (!line.awaits_proof()) pulse.heard(io::now());
-      } else if (got.error().kind != ErrorKind::Timeout) {
-        return got.error().message;
-      }
-      switch (pulse.look(io::now())) {
-        case Pulse::Due::Nothing:
-          break;
-        case Pulse::Due::Ping:
-          ping(line);
-          break;
-        case Pulse::Due::Lost:
-          return "the coordinator is silent";
-      }
-    }
-  }
-
-  // Hands on the whole frames. Why the connection cannot go on, if so.
-  std::optional<std::string> take_messages(SessionLine& line, ByteBuffer& in, std::size_t& at_least,
-                                           Pulse& pulse) {
-    for (;;) {
-      auto parsed = wire::parse_frame_from_coordinator(in.view());
-      if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) {
-        at_least = more->at_least;
-        // Nobody has to keep much for a stranger.
-        if (line.awaits_proof() && at_least > wire::kLargestFrame) return not_proven();
-        return std::nullopt;
-      }
-      if (const auto* wrong = std::get_if<wire::Malformed>(&parsed))
-        return line.awaits_proof() ? not_proven() : complain(wrong->reason);
-      auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed);
-      const std::size_t size = whole ? whole->size : std::get<wire::SkippedFrame>(parsed).size;
-      FrameSealer* sealer = line.sealer();
-      const std::size_t sealed_size = with_seal(sealer, size);
-      if (in.size() < sealed_size) {
-        at_least = sealed_size;
-        return std::nullopt;
-      }
-      if (!seal_fits(sealer, in.view(), size))
-        return complain("a frame without the seal of the coordinator");
-      in.consume(sealed_size);
-      if (!whole) continue;
-      if (is_ending()) return "the session ends";
-      if (line.awaits_proof() && !std::holds_alternative<Refused>(whole->message)) {
-        if (!line.take_proof(whole->message)) return not_proven();
-        continue;
-      }
-      if (const auto* pong = std::get_if<Pong>(&whole->message)) {
-        heard_pong(pong->number);
-        continue;
-      }
-      std::optional<std::string> refused;
-      if (const auto* no = std::get_if<Refused>(&whole->message)) {
-        if (line.awaits_proof() && was_served_) return "the coordinator refused: " + no->why;
-        refused_ = no->lasting;
-        refused = "the coordinator refused: " + no->why;
-      } else {
-        // Only whoever is served comes back quickly the next time.
-        pauses_ = first_pauses();
-        was_served_ = true;
-      }
-      if (const auto* welcome = std::get_if<Welcome>(&whole->message))
-        pulse.set_limit(welcome->rules.heartbeat_limit);
-      options_.on_message(std::move(whole->message));
-      if (refused) return refused;
-    }
-  }
-
-  // At first that is the end. Later somebody may have taken the place of a coordinator that is
-  // being started again, and it is waited for.
-  std::string not_proven() {
-    if (!was_served_) {
-      refused_ = true;
-      options_.on_message(Refused{.why = kNotProven, .lasting = true});
-    }
-    return kNotProven;
-  }
-
-  // A server that says the same nonsense on every connection is complained about once.
-  std::string complain(const std::string& reason) {
-    std::string why = "the coordinator said what cannot be understood: " + reason;
-    if (why != complaint_) log_warning("session: " + why + "; connecting again");
-    complaint_ = why;
-    return why;
-  }
-
-  // Empty: the session ends.
-  std::shared_ptr<SessionLine> reconnect() {
-    for (;;) {
-      if (!pause(pauses_.next())) return nullptr;
-      auto opened = try_to_connect();
-      if (std::string why = take_refusal(); !why.empty()) {
-        if (!was_served_) {
-          options_.on_message(Refused{.why = std::move(why), .lasting = true});
-          return nullptr;
-        }
-        if (options_.on_lost && why != refusal_) options_.on_lost(why);
-        refusal_ = std::move(why);
-      }
-      const std::lock_guard lock(awaited_->mutex);
-      if (awaited_->ending) return nullptr;
-      if (!opened) continue;
-      // From here on what is said waits for the introduction; until here it was dropped, and the
-      // introduction that is asked for now knows of it.
-      return awaited_->line = std::make_shared<SessionLine>(std::move(*opened));
-    }
-  }
-
-  // Empty: it failed, or the session ends.
-  std::optional<OpenedSession> try_to_connect() {
-    std::unique_lock lock(awaited_->mutex);
-    awaited_->connecting = true;
-    try {
-      std::thread([awaited = awaited_, connect = options_.connect] {
-        auto made = connect();
-        {
-          const std::lock_guard own_lock(awaited->mutex);
-          awaited->connecting = false;
-          if (made && !awaited->ending) awaited->connected = std::move(*made);
-          if (!made && made.error().kind == ErrorKind::Refused)
-            awaited->refused = made.error().message;
-        }
-        awaited->changed.notify_all();
-      }).detach();
-    } catch (const std::system_error&) {
-      return std::nullopt;  // There may be room for a thread the next time.
-    }
-    awaited_->changed.wait(lock, [&] { return awaited_->ending || !awaited_->connecting; });
-    return std::exchange(awaited_->connected, std::nullopt);
-  }
-
-  // Empty: it was not, or nobody is to be told any more.
-  std::string take_refusal() {
-    const std::lock_guard lock(awaited_->mutex);
-    return awaited_->ending ? std::string() : std::exchange(awaited_->refused, {});
-  }
-
-  // False: the session ends.
-  bool pause(Duration length) {
-    const Instant end = io::deadline_after(length);
-    std::unique_lock lock(awaited_->mutex);
-    return !awaited_->changed.wait_until(lock, until(end), [&] { return awaited_->ending; });
-  }
-
-  std::uint64_t ping(SessionLine& line) {
-    std::uint64_t number = 0;
-    {
-      const std::lock_guard lock(awaited_->mutex);
-      number = ++awaited_->pings;
-    }
-    line.say(Ping{number});
-    return number;
-  }
-
-  void heard_pong(std::uint64_t number) {
-    {
-      const std::lock_guard lock(awaited_->mutex);
-      if (number > awaited_->pings || number <= awaited_->answered) return;
-      awaited_->answered = number;
-    }
-    awaited_->changed.notify_all();
-  }
-
-  std::shared_ptr<SessionLine> current() const {
-    const std::lock_guard lock(awaited_->mutex);
-    return awaited_->line;
-  }
-
-  bool is_ending() const {
-    const std::lock_guard lock(awaited_->mutex);
-    return awaited_->ending;
-  }
-
-  static Backoff first_pauses() { return {20ms, 1s}; }
-
-  const SessionOptions options_;
-  const std::shared_ptr<Awaited> awaited_ = std::make_shared<Awaited>();
-  std::thread thread_;
-
-  // The session's thread only.
-  bool refused_ = false;     // For good.
-  bool was_served_ = false;  // By a coordinator that was believed.
-  std::string refusal_;      // What was told last.
-  std::string complaint_;
-  Backoff pauses_ = first_pauses();
-};
-
-}  // namespace
-
-Result<std::unique_ptr<Session>> Session::start(OpenedSession first, SessionOptions options) {
-  auto session = std::make_unique<TheSession>(std::move(first), std::move(options));
-  if (auto started = session->start_thread(); !started) return tl::unexpected(started.error());
-  return session;
+void Session::finish_flush() {
+  flush_limit_.cancel();
+  if (!flush_) return;
+  loop_.post(std::exchange(flush_, std::nullopt)->done);
 }
 
 }  // namespace regroup::runtime

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "io/loop/loop.h"
 #include "runtime/common/log.h"
 #include "runtime/session/session_testing.h"
 
@@ -37,6 +38,33 @@ const SessionProofs kProofs{.ours = {Bytes32{1, 2, 3}}, .theirs = {Bytes32{4, 5,
 // A session, and what it has told.
 class SessionTest : public testing::Test {
  protected:
+  SessionTest() : loop_(std::move(*io::Loop::open())), thread_([this] { loop_->run(); }) {}
+  ~SessionTest() override {
+    end_session();
+    loop_->stop();
+    thread_.join();
+  }
+
+  void on_loop(const std::function<void()>& call) {
+    std::promise<void> done;
+    loop_->post([&] {
+      call();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  void say(const FromAgent& message) {
+    on_loop([&] { session_->say(message); });
+  }
+  void flush() {
+    std::promise<void> done;
+    on_loop([&] { session_->flush(kNeverSilent, [&] { done.set_value(); }); });
+    done.get_future().wait();
+  }
+  void end_session() {
+    on_loop([&] { session_.reset(); });
+  }
+
   SessionOptions options(Duration heartbeat_limit = kNeverSilent) {
     return {
         .connect = [address = coordinator_.address()] { return FakeCoordinator::connect(address); },
@@ -53,9 +81,9 @@ class SessionTest : public testing::Test {
     auto first = FakeCoordinator::connect(coordinator_.address());
     EXPECT_TRUE(first) << first.error().message;
     Caller caller = coordinator_.accept();
-    auto started = Session::start(std::move(*first), std::move(options));
-    EXPECT_TRUE(started) << started.error().message;
-    session_ = std::move(*started);
+    on_loop([&] {
+      session_ = std::make_unique<Session>(*loop_, std::move(*first), std::move(options));
+    });
     return caller;
   }
 
@@ -65,9 +93,9 @@ class SessionTest : public testing::Test {
     EXPECT_TRUE(first) << first.error().message;
     first->proofs = kProofs;
     Caller caller = coordinator_.accept();
-    auto started = Session::start(std::move(*first), std::move(options));
-    EXPECT_TRUE(started) << started.error().message;
-    session_ = std::move(*started);
+    on_loop([&] {
+      session_ = std::make_unique<Session>(*loop_, std::move(*first), std::move(options));
+    });
     return caller;
   }
 
@@ -89,13 +117,15 @@ class SessionTest : public testing::Test {
     return told;
   }
 
+  std::unique_ptr<io::Loop> loop_;
   FakeCoordinator coordinator_;
-  int introductions_ = 0;  // The session's thread only.
+  int introductions_ = 0;  // The loop's thread only.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<FromCoordinator> heard_;
   std::vector<std::string> lost_;
-  std::unique_ptr<Session> session_;  // Ends first: it tells the others.
+  std::unique_ptr<Session> session_;  // On the loop's thread.
+  std::thread thread_;
 };
 
 TEST_F(SessionTest, IntroducesItselfOnEveryConnection) {
@@ -173,49 +203,6 @@ TEST_F(SessionTest, ASilentCoordinatorIsLost) {
   expect_introduction(second, 2);
 }
 
-TEST_F(SessionTest, FramesOfTwoThreadsStayWhole) {
-  constexpr int kEach = 500;
-  Caller caller = start(options());
-  expect_introduction(caller, 1);
-  const auto talk = [&](const std::string& who) {
-    for (int i = 0; i < kEach; ++i)
-      session_->say(Leave{.why = who + std::string(200, '.') + std::to_string(i), .close = false});
-  };
-  std::thread a(talk, "a");
-  std::thread b(talk, "b");
-  int from_a = 0;
-  int from_b = 0;
-  for (int i = 0; i < 2 * kEach; ++i) {
-    const auto message = caller.next();
-    ASSERT_TRUE(message);
-    const auto& why = std::get<Leave>(*message).why;
-    int& count = why.front() == 'a' ? from_a : from_b;
-    EXPECT_EQ(why.substr(1), std::string(200, '.') + std::to_string(count));
-    ++count;
-  }
-  a.join();
-  b.join();
-  EXPECT_EQ(from_a, kEach);
-  EXPECT_EQ(from_b, kEach);
-}
-
-TEST_F(SessionTest, WhatIsSaidDuringTheIntroductionGoesBehindIt) {
-  std::promise<void> asked;
-  std::promise<void> go_on;
-  auto with_pause = options();
-  with_pause.introduction = [&]() -> std::vector<FromAgent> {
-    asked.set_value();
-    go_on.get_future().wait();
-    return {hello()};
-  };
-  Caller caller = start(with_pause);
-  asked.get_future().wait();
-  session_->say(Done{7});  // Does not wait for it.
-  go_on.set_value();
-  EXPECT_EQ(caller.next(), FromAgent(hello()));
-  EXPECT_EQ(caller.next(), FromAgent(Done{7}));
-}
-
 TEST_F(SessionTest, ACallbackMaySaySomething) {
   auto answering = options();
   answering.on_message = [this](const FromCoordinator&) { session_->say(Done{3}); };
@@ -236,8 +223,8 @@ TEST_F(SessionTest, FlushReturnsWhenAllWasHeard) {
     ASSERT_TRUE(ping);
     caller.say(Pong{std::get<Ping>(*ping).number});
   });
-  session_->say(Leave{"done", true});
-  session_->flush(kNeverSilent);
+  say(Leave{"done", true});
+  flush();
   EXPECT_TRUE(heard);
   server.join();
 }
@@ -249,10 +236,10 @@ TEST_F(SessionTest, FlushReturnsWhenTheConnectionIsLost) {
     Caller caller = start(once);
     expect_introduction(caller, 1);
   }
-  session_->flush(kNeverSilent);
+  flush();
   wait_for(lost_, 1);
-  session_->say(Done{1});  // Dropped.
-  session_->flush(kNeverSilent);
+  say(Done{1});  // Dropped.
+  flush();
 }
 
 TEST_F(SessionTest, ACoordinatorThatDoesNotReadIsLost) {
@@ -261,7 +248,7 @@ TEST_F(SessionTest, ACoordinatorThatDoesNotReadIsLost) {
     const std::lock_guard lock(mutex_);
     return !lost_.empty();
   };
-  while (!is_lost()) session_->say(Leave{.why = std::string(4000, '.'), .close = false});
+  while (!is_lost()) say(Leave{.why = std::string(4000, '.'), .close = false});
   EXPECT_THAT(wait_for(lost_, 1).front(), HasSubstr("does not take"));
 }
 
@@ -275,7 +262,7 @@ TEST_F(SessionTest, NonsenseIsLostAndToldOnce) {
     EXPECT_EQ(caller.next(), std::nullopt);
   }
   EXPECT_EQ(wait_for(lost_, 3).size(), 3u);
-  session_.reset();
+  end_session();
   EXPECT_THAT(lines, ElementsAre(HasSubstr("cannot be understood")));
 }
 
@@ -291,14 +278,14 @@ TEST_F(SessionTest, ALastingRefusalEndsIt) {
   caller.say(Refused{.why = "the run is over", .lasting = true});
   EXPECT_EQ(caller.next(), std::nullopt);  // Closed.
   EXPECT_THAT(wait_for(heard_, 1), ElementsAre(Refused{.why = "the run is over", .lasting = true}));
-  session_->say(Done{1});
+  say(Done{1});
   {
     // Nothing happens, so there is nothing to wait for: a slow machine may overlook a mistake here,
     // but finds none where there is none.
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, 200ms, [&] { return !lost_.empty(); });
   }
-  session_.reset();
+  end_session();
   EXPECT_THAT(lost_, IsEmpty());
   EXPECT_EQ(*calls, 0);
 }
@@ -337,7 +324,7 @@ TEST_F(SessionTest, HeedsNothingBeforeTheProofOfTheCoordinator) {
       EXPECT_THAT(wait_for(heard_, 1),
                   ElementsAre(FromCoordinator(Refused{.why = kNotProven, .lasting = true})));
     }
-    session_.reset();
+    end_session();
     EXPECT_EQ(heard_.size(), 1u);
   }
   EXPECT_THAT(lost_, IsEmpty());
@@ -387,13 +374,13 @@ TEST_F(SessionTest, DoesNotComeBackWhenItIsRefusedWhileConnecting) {
   { const Caller caller = start(once); }
   EXPECT_THAT(wait_for(heard_, 1),
               ElementsAre(FromCoordinator(Refused{.why = "another secret", .lasting = true})));
-  session_->say(Ping{1});  // To nobody.
+  say(Ping{1});  // To nobody.
 }
 
 TEST_F(SessionTest, EndsWhileTheCoordinatorIsSilent) {
   Caller caller = start(options());
   expect_introduction(caller, 1);
-  session_.reset();
+  end_session();
   EXPECT_EQ(caller.next(), std::nullopt);
   EXPECT_THAT(lost_, IsEmpty());
   EXPECT_THAT(heard_, IsEmpty());
@@ -409,7 +396,7 @@ TEST_F(SessionTest, EndsWhileConnectFailsAgainAndAgain) {
   };
   { const Caller caller = start(failing); }
   for (int seen = 0; seen < 4; seen = *tries) tries->wait(seen);
-  session_.reset();
+  end_session();
   EXPECT_EQ(lost_.size(), 1u);
 }
 
@@ -428,7 +415,7 @@ TEST_F(SessionTest, EndsWhileConnectBlocksAndClosesWhatItBringsLater) {
   };
   { const Caller caller = start(blocked); }
   block->entered.get_future().wait();
-  session_.reset();
+  end_session();
   EXPECT_EQ(lost_.size(), 1u);
   block->go_on.set_value();
   Caller late = coordinator_.accept();
@@ -443,7 +430,7 @@ TEST_F(SessionTest, EndsWhileTheCoordinatorKeepsTalking) {
     while (!enough) caller.say(Over{});
   });
   wait_for(heard_, 100);
-  session_.reset();
+  end_session();
   const std::size_t told = heard_.size();
   enough = true;
   talker.join();

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "core/hang/blame.h"
 #include "core/hang/hang.h"
 #include "core/supervision/supervision.h"
 #include "io/cgroup/cgroup.h"
@@ -38,11 +39,11 @@ struct GroupEvents {
   std::function<void(const ProcessFailure&)> failed = {};
   // A stop takes more than a moment: what is waited for, every few seconds.
   std::function<void(const std::string&)> waiting = {};
-  // At every look for a hang, with --hang-timeout: whether the workers are stalled. True: the run
-  // hangs, all nodes say so. Empty: there is no other node to ask.
-  std::function<bool(const std::optional<core::hang::Stall>&)> stalled = {};
-  // After that: where our ranks are. Where all are comes by hear_where().
-  std::function<void(const std::vector<wire::RankAt>&)> where = {};
+  // At every look for a hang, with --hang-timeout: whether the workers are stalled. Whether the run
+  // hangs, as all nodes say, comes by hear_hang(). Empty: there is no other node to ask.
+  std::function<void(const std::optional<core::hang::Stall>&)> stalled = {};
+  // After that: where our ranks are. Who is to blame comes by hear_blame().
+  std::function<void(const std::vector<core::hang::RankAt>&)> where = {};
   // Once, at the end: nothing lives any more, every line is where it belongs.
   std::function<void(WorkersResult)> over = {};
 };
@@ -69,8 +70,9 @@ class WorkerGroup {
   // SIGCHLD came: orphans that have ended are reaped.
   void on_child();
 
-  // Where the ranks of all nodes are, in a hang.
-  void hear_where(const std::vector<wire::RankAt>& all);
+  // Whether the workers of all nodes are stalled, and it makes a hang; and who of them is to blame.
+  void hear_hang(bool all_say_so);
+  void hear_blame(const core::hang::Blame& blame);
   // It sent a timer request: a sign of life.
   void note_request(int local_rank);
 
@@ -128,6 +130,8 @@ class WorkerGroup {
   bool execute(int local_rank, int signal, const std::string& why);
   void look_for_hangs();
   void look_for_a_hang();
+  void follow_hang();
+  bool is_judged() const;
   void judge_hang(const core::hang::Stall& stall);
   void no_hang();
 
@@ -144,6 +148,8 @@ class WorkerGroup {
   io::Timer hang_look_;
   io::Timer stacks_limit_;
   std::optional<core::hang::HangDetector> hang_;
+  std::optional<core::hang::Stall> stall_;  // As of the last look.
+  bool all_say_hang_ = false;
   std::optional<core::hang::Stall> hung_;      // Judged to be a hang.
   std::optional<Instant> blame_ourselves_at_;  // No other node has acted by then.
   StopFor stop_for_ = StopFor::Failure;        // Until somebody orders a stop.

@@ -120,12 +120,16 @@ void WorkerGroup::look_for_hangs() {
   hang_look_.set(hang_->next_look(), [this] { look_for_a_hang(); });
 }
 
-void WorkerGroup::look_for_a_hang() {
+// One that was judged may take long to die, with much memory to be freed.
+bool WorkerGroup::is_judged() const {
   const auto& workers = machine_.workers();
-  const bool judged = std::any_of(workers.begin(), workers.end(),
-                                  [](const WorkerOutcome& worker) { return worker.condemned; });
-  // It may take long to die, with much memory to be freed.
-  if (machine_.phase() != Phase::Running || judged) return;
+  return machine_.phase() != Phase::Running ||
+         std::any_of(workers.begin(), workers.end(),
+                     [](const WorkerOutcome& worker) { return worker.condemned; });
+}
+
+void WorkerGroup::look_for_a_hang() {
+  if (is_judged()) return;
   if (taker_) {  // They are being made to move.
     hang_look_.set(io::now() + kDumpPatience, [this] { look_for_a_hang(); });
     return;
@@ -137,18 +141,27 @@ void WorkerGroup::look_for_a_hang() {
                        .requests = workers_[rank].requests});
   hang_->on_look(look_at_workers(watched), io::now());
   hang_look_.set(hang_->next_look(), [this] { look_for_a_hang(); });
-  const auto stall = hang_->stalled();
-  const bool agreed =
-      events_.stalled
-          ? events_.stalled(stall)
-          : stall && core::hang::is_hang({.suspects = static_cast<int>(stall->suspects.size()),
-                                          .spinning = static_cast<int>(stall->spinning.size())});
-  if (!stall || !agreed) {
+  stall_ = hang_->stalled();
+  if (!events_.stalled)
+    all_say_hang_ = stall_ && core::hang::is_hang(core::hang::votes_of(*stall_));
+  else if (!stall_)
+    all_say_hang_ = false;  // Whatever the others say.
+  if (events_.stalled) events_.stalled(stall_);
+  follow_hang();
+}
+
+void WorkerGroup::hear_hang(bool all_say_so) {
+  all_say_hang_ = all_say_so;
+  if (!is_judged() && !taker_) follow_hang();
+}
+
+void WorkerGroup::follow_hang() {
+  if (!stall_ || !all_say_hang_) {
     no_hang();
   } else if (!hung_) {
-    judge_hang(*stall);
+    judge_hang(*stall_);
   } else if (blame_ourselves_at_ && io::now() >= *blame_ourselves_at_) {
-    hear_where(stacks_ ? stacks_->ranks() : std::vector<wire::RankAt>());
+    hear_blame(core::hang::blame(stacks_ ? stacks_->ranks() : std::vector<core::hang::RankAt>()));
   }
 }
 
@@ -183,28 +196,26 @@ void WorkerGroup::judge_hang(const core::hang::Stall& stall) {
                     (spec_.take_stacks == TakeStacks::Never ? "" : "; taking stacks"));
   with_stacks("hang: " + line, [this] {
     if (!hung_) return;  // It was none.
-    const auto ours = stacks_ ? stacks_->ranks() : std::vector<wire::RankAt>();
-    if (!events_.where) return hear_where(ours);
+    const auto ours = stacks_ ? stacks_->ranks() : std::vector<core::hang::RankAt>();
+    if (!events_.where) return hear_blame(core::hang::blame(ours));
     blame_ourselves_at_ = io::now() + kOtherNodesTurn;
     events_.where(ours);
   });
 }
 
-void WorkerGroup::hear_where(const std::vector<wire::RankAt>& all) {
+void WorkerGroup::hear_blame(const core::hang::Blame& blame) {
   if (!hung_ || machine_.phase() != Phase::Running) return;
-  if (stacks_ && all.size() > stacks_->workers.size()) {
-    stacks_->summary = wire::where_they_are(all);
+  if (stacks_ && events_.where && !blame.summary.empty() && blame.summary != stacks_->summary) {
+    stacks_->summary = blame.summary;
     if (events_.waiting) events_.waiting(stacks_->summary);
   }
-  std::vector<int> blamed = wire::odd_ones(all);
-  // On every node the same: who is the first of the ranks that are alike.
-  if (blamed.empty() && !all.empty()) blamed.push_back(all.front().rank);
   const auto& names = spec_.attempt.workers;
   auto found = std::find_if(names.begin(), names.end(), [&](const WorkerName& name) {
-    return !blamed.empty() && name.global_rank == blamed.front();
+    return blame.rank && name.global_rank == *blame.rank;
   });
   if (found == names.end()) {
-    if (!blamed.empty() && blame_ourselves_at_ && io::now() < *blame_ourselves_at_) return;
+    // It is another node's to act, for a while.
+    if (blame.rank && blame_ourselves_at_ && io::now() < *blame_ourselves_at_) return;
     const auto& ours = hung_->suspects.empty() ? hung_->spinning : hung_->suspects;
     if (ours.empty()) return no_hang();
     found = names.begin() + ours.front();

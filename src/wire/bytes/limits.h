@@ -30,6 +30,8 @@ inline constexpr std::size_t kHttpHeadBytes = 8192;
 // A text of a session, but for a report: a longer one is cut when it is written, and refused when
 // it is read.
 inline constexpr std::size_t kSessionTextBytes = 4096;
+// Where the ranks of one node are, a line each: what does not fit is left out when it is written.
+inline constexpr std::size_t kSessionRanksBytes = std::size_t{32} << 10;
 // Numbers of one list in a session.
 inline constexpr std::size_t kSessionNumbers = 256;
 // Of one node, as a session tells. Ten thousand such nodes still have a sum.

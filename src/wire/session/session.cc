@@ -12,6 +12,7 @@
 #include "wire/bytes/byte_reader.h"
 #include "wire/bytes/limits.h"
 #include "wire/session/session_fields.h"
+#include "wire/text/stack_dump.h"
 
 namespace regroup::wire {
 namespace {
@@ -66,6 +67,16 @@ class FieldWriter {
   void text(const char* /*what*/, std::string_view value) { text_of(value, kSessionTextBytes); }
   void long_text(const char* /*what*/, std::string_view value) {
     text_of(value, kLongestReportText);
+  }
+  // Whole lines, as many as there is room for.
+  void ranks(const char* /*what*/, const std::vector<core::hang::RankAt>& ranks) {
+    std::string lines;
+    for (const auto& rank : ranks) {
+      const std::string line = encode_ranks({rank});
+      if (lines.size() + line.size() > kSessionRanksBytes) break;
+      lines += line;
+    }
+    text_of(lines, kSessionRanksBytes);
   }
   void numbers(const char* /*what*/, const std::vector<std::int64_t>& values) {
     const std::size_t kept = std::min(values.size(), kSessionNumbers);
@@ -141,6 +152,11 @@ class FieldReader {
   }
   void text(const char* what, std::string& value) { text_of(what, value, kSessionTextBytes); }
   void long_text(const char* what, std::string& value) { text_of(what, value, kLongestReportText); }
+  void ranks(const char* what, std::vector<core::hang::RankAt>& ranks) {
+    std::string lines;
+    text_of(what, lines, kSessionRanksBytes);
+    ranks = decode_ranks(lines);
+  }
   void numbers(const char* what, std::vector<std::int64_t>& values) {
     const auto count = take<std::uint32_t>(what);
     if (count > kSessionNumbers)

@@ -48,6 +48,10 @@ inline constexpr Kind kKind<coordinator::Prove>{9, "prove"};
 template <>
 inline constexpr Kind kKind<coordinator::AgentProof>{10, "proof"};
 template <>
+inline constexpr Kind kKind<coordinator::Stalled>{11, "stalled"};
+template <>
+inline constexpr Kind kKind<coordinator::Where>{12, "where"};
+template <>
 inline constexpr Kind kKind<coordinator::Welcome>{65, "welcome"};
 template <>
 inline constexpr Kind kKind<coordinator::Progress>{66, "progress"};
@@ -69,6 +73,11 @@ template <>
 inline constexpr Kind kKind<coordinator::Challenge>{74, "challenge"};
 template <>
 inline constexpr Kind kKind<coordinator::CoordinatorProof>{75, "proof"};
+
+template <>
+inline constexpr Kind kKind<coordinator::Hangs>{76, "hangs"};
+template <>
+inline constexpr Kind kKind<coordinator::Blamed>{77, "blamed"};
 
 // `Of<T>` is const T for a codec that writes, T for one that reads.
 template <class Codec, class T>
@@ -213,6 +222,21 @@ void fields(Codec& codec, Of<Codec, coordinator::AgentProof>& proof) {
   codec.bytes32("the proof", proof.proof);
 }
 
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::Stalled>& stalled) {
+  codec.count("the round", stalled.round);
+  codec.optional("the votes", stalled.votes, [&](auto& votes) {
+    codec.number("the suspects", votes.suspects);
+    codec.number("the spinning", votes.spinning);
+  });
+}
+
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::Where>& where) {
+  codec.count("the round", where.round);
+  codec.ranks("the ranks", where.ranks);
+}
+
 // ---- The coordinator says ----
 
 template <class Codec>
@@ -286,6 +310,20 @@ void fields(Codec& codec, Of<Codec, coordinator::Challenge>& challenge) {
 template <class Codec>
 void fields(Codec& codec, Of<Codec, coordinator::CoordinatorProof>& proof) {
   codec.bytes32("the proof", proof.proof);
+}
+
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::Hangs>& hangs) {
+  codec.count("the round", hangs.round);
+  codec.flag("the mark of a hang", hangs.all_say_so);
+}
+
+template <class Codec>
+void fields(Codec& codec, Of<Codec, coordinator::Blamed>& blamed) {
+  codec.count("the round", blamed.round);
+  codec.optional("the blamed rank", blamed.blame.rank,
+                 [&](auto& rank) { codec.number("the blamed rank", rank); });
+  codec.text("where they are", blamed.blame.summary);
 }
 
 }  // namespace regroup::wire::session

@@ -1,12 +1,13 @@
 // Stacks of Python threads, as `py-spy dump` and faulthandler print them, and what they say in a
-// few words about where a worker is. For people: nothing is decided by it but whom to blame for a
-// hang that is one anyway.
+// few words about where a worker is. What follows from it is for core/hang.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/hang/blame.h"
 
 namespace regroup::wire {
 
@@ -34,28 +35,11 @@ std::vector<ThreadStack> parse_stack_dump(std::string_view text);
 // The one that runs the program. Null: there is none.
 const ThreadStack* main_thread(const std::vector<ThreadStack>& threads);
 
-// Where a worker is.
-struct Whereabouts {
-  std::string words;        // "in all_reduce", "in read() at loader.py:12 (fetch) under DataLoader"
-  bool collective = false;  // It waits for other ranks.
-  friend bool operator==(const Whereabouts&, const Whereabouts&) = default;
-};
+using core::hang::RankAt;
+using core::hang::Whereabouts;
 
 // `stack` may be null; `system_call` may be empty: "read", "futex", ...; then `state` says it.
 Whereabouts whereabouts(const ThreadStack* stack, std::string_view system_call, char state);
-
-struct RankAt {
-  int rank = 0;
-  Whereabouts at;
-  friend bool operator==(const RankAt&, const RankAt&) = default;
-};
-
-// "ranks 0-2, 4-7 wait in all_reduce; rank 3 is in read() under DataLoader".
-std::string where_they_are(const std::vector<RankAt>& ranks);
-
-// Who is somewhere else than the rest: first those who wait for nobody, if the others do; else the
-// smallest lot. Empty: all are in the same place, or no lot is the smallest.
-std::vector<int> odd_ones(const std::vector<RankAt>& ranks);
 
 // For the other nodes of a run: a line for each rank. What is no such line is skipped.
 std::string encode_ranks(const std::vector<RankAt>& ranks);

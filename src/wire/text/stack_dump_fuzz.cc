@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto at = wire::whereabouts(main, "read", 'S');
   CHECK(!at.words.empty());
   if (main != nullptr) CHECK(!wire::stack_lines(*main).empty());
-  const auto odd = wire::odd_ones({{0, at}, {1, {"in barrier", true}}});
+  const auto odd = core::hang::odd_ones({{0, at}, {1, {"in barrier", true}}});
   CHECK(odd.size() <= 2);
   const auto ranks = wire::decode_ranks(text);
   CHECK(wire::decode_ranks(wire::encode_ranks(ranks)) == ranks);

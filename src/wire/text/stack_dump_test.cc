@@ -82,31 +82,6 @@ std::vector<RankAt> eight() {
   return ranks;
 }
 
-TEST(StackDump, SumsUpWhereTheRanksAre) {
-  EXPECT_EQ(where_they_are(eight()),
-            "ranks 0-2, 4-7 wait in all_reduce; rank 3 is in read() under DataLoader");
-  EXPECT_THAT(odd_ones(eight()), ElementsAre(3));
-}
-
-TEST(StackDump, BlamesWhoWaitsForNobodyEvenIfTheyAreTheMost) {
-  EXPECT_THAT(
-      odd_ones({{0, {"in barrier", true}}, {1, {"in sleep", false}}, {2, {"in sleep", false}}}),
-      ElementsAre(1, 2));
-}
-
-TEST(StackDump, BlamesTheSmallestLotIfAllWait) {
-  EXPECT_THAT(
-      odd_ones(
-          {{0, {"in barrier", true}}, {1, {"in all_reduce", true}}, {2, {"in all_reduce", true}}}),
-      ElementsAre(0));
-}
-
-TEST(StackDump, BlamesNobodyIfAllAreInOnePlaceOrAllInDifferentOnes) {
-  EXPECT_THAT(odd_ones({{0, {"in barrier", true}}, {1, {"in barrier", true}}}), IsEmpty());
-  EXPECT_THAT(odd_ones({{0, {"in read()", false}}, {1, {"in futex()", false}}}), IsEmpty());
-  EXPECT_THAT(odd_ones({}), IsEmpty());
-}
-
 TEST(StackDump, NodesTellEachOtherWhereTheirRanksAre) {
   EXPECT_EQ(decode_ranks(encode_ranks(eight())), eight());
   EXPECT_THAT(decode_ranks("x is in read()\n3 was in read()\n4\n\n5 is "), SizeIs(1));

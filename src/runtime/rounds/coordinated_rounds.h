@@ -1,0 +1,88 @@
+// The rounds of a node that has a session with the coordinator of its run: plays
+// core::agent::Membership on the loop, with the session as its mouth and ear.
+//
+// In a round with nodes that have no session (torchrun's) ranks are exchanged, and the end is
+// waited for, through the round's store, as they do it. That blocks, and runs on a helper.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "core/agent/membership.h"
+#include "io/loop/loop.h"
+#include "regroup/rendezvous.h"
+#include "runtime/common/helper.h"
+#include "runtime/rendezvous/bootstrap.h"
+#include "runtime/rendezvous/meet.h"
+#include "runtime/rendezvous/wait_lines.h"
+#include "runtime/rounds/rounds.h"
+#include "runtime/session/session.h"
+
+namespace regroup::runtime {
+
+class CoordinatedRounds final : public Rounds {
+ public:
+  // `began`: the first join, which has led here.
+  CoordinatedRounds(io::Loop& loop, const RendezvousParameters& parameters, AgentPart part,
+                    CoordinatorContact contact, RoundEvents events, Instant began);
+  ~CoordinatedRounds() override;
+
+  void join() override;
+  void give_up_join() override;
+  void workers_run(int restart_count) override;
+  void workers_ended() override {}
+  void failed(const WorkerFailure& failure) override;
+  bool warn(int signal) override;
+  void say_stalled(std::optional<core::hang::Votes> votes) override;
+  void say_where(std::vector<core::hang::RankAt> ours) override;
+  void check_in(bool succeeded, const std::string& cause) override;
+  void leave(bool close) override;
+
+ private:
+  // A round with nodes that have no session.
+  struct MixedRound {
+    RendezvousInfo info;
+    core::rendezvous::AssignedRanks ranks;
+    Duration took_to_assign{};
+  };
+
+  void hear(core::coordinator::FromCoordinator message);
+  void play(core::agent::Membership::Effects effects);
+  void arm();
+  void ordered(core::agent::Order order);
+  void in_round(const core::coordinator::Sealed& sealed);
+  void in_mixed_round(const core::coordinator::Sealed& sealed);
+  Result<std::optional<MixedRound>> describe(const core::coordinator::Sealed& sealed);
+  void tell_joined(JoinedRound round);
+  void stop_waiting();
+  void flushed();
+  void say_goodbye();
+  void stay_for_others();
+
+  io::Loop& loop_;
+  const RendezvousParameters parameters_;
+  const AgentPart part_;
+  const RoundEvents events_;
+  const StoreOpener open_store_;
+  const std::function<std::size_t()> sessions_here_;
+  const std::string run_id_;
+  Helper helper_;
+  io::Timer timer_;
+  WaitLines lines_;
+  core::agent::Membership membership_;
+  // Shared with helpers, which may outlive us.
+  std::shared_ptr<Bootstrap> bootstrap_;
+  std::shared_ptr<std::atomic<bool>> enough_;  // What a helper waits for is not wanted any more.
+
+  std::optional<Instant> join_began_;
+  bool given_up_ = false;
+  bool closes_ = false;
+  bool run_failed_ = false;
+  bool warned_of_rules_ = false;
+  std::optional<RendezvousInfo> mixed_;  // The round we are in, if it is one.
+  bool passes_exit_ = false;             // Waits for the others of it.
+  std::unique_ptr<Session> session_;     // Ends first: it calls the others.
+};
+
+}  // namespace regroup::runtime

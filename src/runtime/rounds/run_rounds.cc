@@ -1,0 +1,71 @@
+#include "runtime/rounds/run_rounds.h"
+
+#include <utility>
+#include <variant>
+
+#include "io/loop/clock.h"
+#include "runtime/rounds/coordinated_rounds.h"
+#include "runtime/rounds/shared_rounds.h"
+
+namespace regroup::runtime {
+
+using core::agent::JoinFailure;
+
+RunRounds::RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart part,
+                     RoundEvents events)
+    : loop_(loop),
+      interrupted_(std::make_shared<std::atomic<bool>>(false)),
+      helper_(loop, "rendezvous"),
+      parameters_(std::move(parameters)),
+      part_(std::move(part)),
+      events_(std::move(events)) {
+  parameters_.interrupted = interrupted_;
+  // Whatever is said may come from a helper's thread, which may outlive us.
+  if (!parameters_.on_status)
+    parameters_.on_status = [post = helper_.poster(), tell = events_.waiting](
+                                const std::string& line) { post([tell, line] { tell(line); }); };
+  if (!parameters_.on_wait)
+    parameters_.on_wait = [post = helper_.poster(), tell = events_.waits](
+                              const RendezvousWait& wait) { post([tell, wait] { tell(wait); }); };
+}
+
+RunRounds::~RunRounds() { *interrupted_ = true; }
+
+void RunRounds::join() {
+  if (side_) return side_->join();
+  began_ = io::now();
+  helper_.run([parameters = parameters_, part = part_] { return meet(parameters, part); },
+              [this](Result<Met> found) { met(std::move(found)); });
+}
+
+void RunRounds::met(Result<Met> found) {
+  if (!found) {
+    const bool given_up = found.error().kind == ErrorKind::Cancelled;
+    return events_.join_failed(
+        {.why = given_up ? JoinFailure::GivenUp : JoinFailure::Failed, .error = found.error()});
+  }
+  if (auto* contact = std::get_if<CoordinatorContact>(&*found))
+    side_ = std::make_unique<CoordinatedRounds>(loop_, parameters_, part_, std::move(*contact),
+                                                events_, began_);
+  else
+    side_ = std::make_unique<SharedRounds>(
+        loop_, std::move(std::get<std::unique_ptr<RendezvousHandler>>(*found)), interrupted_,
+        SharedRounds::Options{.role = part_.role,
+                              .workers = part_.workers,
+                              // With fixed ranks there is one round for all starts.
+                              .one_round = parameters_.backend == "static"},
+        events_);
+  side_->join();
+}
+
+void RunRounds::give_up_join() {
+  *interrupted_ = true;
+  if (side_) side_->give_up_join();
+}
+
+void RunRounds::leave(bool close) {
+  if (side_) return side_->leave(close);
+  loop_.post(events_.left);
+}
+
+}  // namespace regroup::runtime

@@ -1,0 +1,51 @@
+// The rounds of a run from the beginning: the first join finds out whether there is a coordinator,
+// which may take its time, and everything is then handed on to that side.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "io/loop/loop.h"
+#include "regroup/rendezvous.h"
+#include "runtime/common/helper.h"
+#include "runtime/rendezvous/meet.h"
+#include "runtime/rounds/rounds.h"
+
+namespace regroup::runtime {
+
+class RunRounds final : public Rounds {
+ public:
+  // `interrupted`, and where they are empty `on_status` and `on_wait` of the parameters are ours to
+  // set.
+  RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart part, RoundEvents events);
+  ~RunRounds() override;
+
+  void join() override;
+  void give_up_join() override;
+  void workers_run(int restart_count) override { side_->workers_run(restart_count); }
+  void workers_ended() override { side_->workers_ended(); }
+  void failed(const WorkerFailure& failure) override { side_->failed(failure); }
+  bool warn(int signal) override { return side_ && side_->warn(signal); }
+  void say_stalled(std::optional<core::hang::Votes> votes) override { side_->say_stalled(votes); }
+  void say_where(std::vector<core::hang::RankAt> ours) override {
+    side_->say_where(std::move(ours));
+  }
+  void check_in(bool succeeded, const std::string& cause) override {
+    side_->check_in(succeeded, cause);
+  }
+  void leave(bool close) override;
+
+ private:
+  void met(Result<Met> met);
+
+  io::Loop& loop_;
+  std::shared_ptr<std::atomic<bool>> interrupted_;
+  Helper helper_;
+  RendezvousParameters parameters_;
+  AgentPart part_;
+  RoundEvents events_;
+  Instant began_;
+  std::unique_ptr<Rounds> side_;  // Null until the first join has met somebody.
+};
+
+}  // namespace regroup::runtime

@@ -1,0 +1,313 @@
+#include "runtime/rounds/shared_rounds.h"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "io/loop/clock.h"
+#include "runtime/common/log.h"
+#include "runtime/rendezvous/exchange.h"
+#include "runtime/rounds/exit_barrier.h"
+#include "wire/text/stack_dump.h"
+
+namespace regroup::runtime {
+
+using core::agent::JoinFailure;
+using core::agent::Order;
+
+namespace {
+
+constexpr Duration kLookAgain = 500ms;
+// For those outside, who look about once a second.
+constexpr Duration kLastLook = 2500ms;
+// Followed by the node's rank: "suspects spinning" while its workers are stalled, else nothing.
+constexpr const char* kStalledKey = "regroup/stalled/";
+// Followed by the node's rank: where its ranks are, once all are judged to hang.
+constexpr const char* kWhereKey = "regroup/where/";
+
+std::string votes_text(const core::hang::Votes& votes) {
+  return std::to_string(votes.suspects) + " " + std::to_string(votes.spinning);
+}
+
+std::optional<core::hang::Votes> parse_votes(const std::string& text) {
+  core::hang::Votes votes;
+  char end = 0;
+  if (std::sscanf(text.c_str(), "%d %d%c", &votes.suspects, &votes.spinning, &end) != 2) return {};
+  return votes;
+}
+
+std::string why_changed(const RendezvousStatus& status) {
+  if (!status.member) return "this node was dropped from the round";
+  if (!status.whole) return "a node of the round is gone";
+  return std::to_string(status.waiting) + (status.waiting == 1 ? " node wants" : " nodes want") +
+         " to come in";
+}
+
+bool may_pass(const Error& error) {
+  return error.kind == ErrorKind::Connection || error.kind == ErrorKind::Timeout;
+}
+
+JoinFailure why_not(const Error& error) {
+  if (error.kind == ErrorKind::NotNeeded) return JoinFailure::NotNeeded;
+  if (error.kind == ErrorKind::Cancelled) return JoinFailure::GivenUp;
+  return JoinFailure::Failed;
+}
+
+}  // namespace
+
+SharedRounds::SharedRounds(io::Loop& loop, std::unique_ptr<RendezvousHandler> handler,
+                           std::shared_ptr<std::atomic<bool>> interrupted, Options options,
+                           RoundEvents events)
+    : loop_(loop),
+      options_(std::move(options)),
+      events_(std::move(events)),
+      interrupted_(std::move(interrupted)),
+      handler_(std::move(handler)),
+      here_(std::make_shared<bool>(true)),
+      thread_([this] {
+        ::pthread_setname_np(::pthread_self(), "rounds");
+        run();
+      }) {}
+
+SharedRounds::~SharedRounds() {
+  *here_ = false;
+  *interrupted_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    tasks_.clear();
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void SharedRounds::run() {
+  for (;;) {
+    std::function<void()> task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || !tasks_.empty(); });
+      if (ending_) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+      ++begun_;
+    }
+    task();
+  }
+}
+
+void SharedRounds::queue(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    ++queued_;
+  }
+  changed_.notify_all();
+}
+
+void SharedRounds::give_up() {
+  {
+    const std::lock_guard lock(mutex_);
+    enough_ = queued_;
+  }
+  changed_.notify_all();
+}
+
+bool SharedRounds::rest(Duration limit) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, limit, [this] { return ending_ || begun_ <= enough_; });
+}
+
+void SharedRounds::post(std::function<void()> event) {
+  loop_.post([here = here_, event = std::move(event)] {
+    if (*here) event();
+  });
+}
+
+// ---- A round begins ----
+
+void SharedRounds::join() {
+  queue([this] {
+    auto joined = std::make_shared<Result<JoinedRound>>(join_now());
+    if (*joined) return post([this, joined] { events_.joined(std::move(**joined)); });
+    JoinFailed failed{.why = why_not(joined->error()), .error = joined->error()};
+    if (joined->error().kind == ErrorKind::Closed && info_) verdict_ = hear_verdict(*info_);
+    if (!verdict_.empty()) {
+      failed.why = JoinFailure::RunFailed;
+      failed.end = {.kind = Order::Kind::RunFailed, .text = verdict_};
+    }
+    post([this, failed] { events_.join_failed(failed); });
+  });
+}
+
+void SharedRounds::give_up_join() { *interrupted_ = true; }
+
+Result<JoinedRound> SharedRounds::join_now() {
+  const Instant begun = io::now();
+  for (;;) {
+    auto info = handler_->next_rendezvous();
+    if (!info) return tl::unexpected(info.error());
+    info_ = *info;
+    const Instant met = io::now();
+    // Whoever was lost between the seal and here would be waited for in vain.
+    bool again = false;
+    const auto ranks = exchange_ranks(*info->store, info->world_size,
+                                      {options_.role, info->rank, options_.workers}, [&] {
+                                        const auto status = handler_->status();
+                                        again = status && status->must_rejoin();
+                                        return !again && !*interrupted_;
+                                      });
+    if (!ranks && again && !*interrupted_) continue;
+    if (!ranks) return tl::unexpected(ranks.error());
+    return JoinedRound{.info = std::move(*info),
+                       .ranks = *ranks,
+                       .use_agent_store = handler_->use_agent_store(),
+                       .took_to_meet = met - begun,
+                       .took_to_assign = io::now() - met};
+  }
+}
+
+// ---- While it runs ----
+
+void SharedRounds::workers_run(int restart_count) {
+  const std::string start = options_.one_round ? std::to_string(restart_count) + "/" : "";
+  queue([this, start] { watch(start); });
+}
+
+// Until somebody asks for its end, or there is an order.
+void SharedRounds::watch(const std::string& start) {
+  const auto note = [this](const std::string& text) {
+    post([this, text] { events_.waiting(text); });
+  };
+  const auto order = [this](Order::Kind kind, const std::string& text) {
+    post([this, kind, text] { events_.ordered({.kind = kind, .text = text}); });
+  };
+  cut_off_ = false;
+  hangs_ = false;
+  std::string told;
+  while (rest(kLookAgain)) {
+    const auto status = handler_->status();
+    if (!status) {
+      // Workers can go on without the store; only the next round cannot.
+      if (!std::exchange(cut_off_, true)) note(status.error().message);
+      if (!may_pass(status.error())) return;
+      continue;
+    }
+    if (std::exchange(cut_off_, false)) note("the rendezvous store answers again");
+    verdict_ = hear_verdict(*info_);
+    if (!verdict_.empty()) return order(Order::Kind::RunFailed, verdict_);
+    if (status->must_rejoin()) return order(Order::Kind::Rejoin, why_changed(*status));
+    exchange_stalls(start, told);
+    exchange_where(start);
+  }
+}
+
+void SharedRounds::say_stalled(std::optional<core::hang::Votes> votes) {
+  const std::lock_guard lock(mutex_);
+  votes_ = votes;
+  if (!votes) where_.reset();
+}
+
+void SharedRounds::tell_hang(bool hangs) {
+  if (std::exchange(hangs_, hangs) != hangs) post([this, hangs] { events_.hangs(hangs); });
+}
+
+// Costs nothing while nobody is stalled. `told` is what the others know of us.
+void SharedRounds::exchange_stalls(const std::string& start, std::string& told) {
+  std::optional<core::hang::Votes> mine;
+  {
+    const std::lock_guard lock(mutex_);
+    mine = votes_;
+  }
+  Store& store = *info_->store;
+  const auto key_of = [&](std::int64_t node) { return kStalledKey + start + std::to_string(node); };
+  const std::string text = mine ? votes_text(*mine) : "";
+  if (text != told && store.set(key_of(info_->rank), text)) told = text;
+  if (!mine) return tell_hang(false);
+  core::hang::Votes all = *mine;
+  for (std::int64_t node = 0; node < info_->world_size; ++node) {
+    if (node == info_->rank) continue;
+    const auto there = store.check({key_of(node)});
+    if (!there || !*there) return;
+    const auto said = store.get(key_of(node));
+    const auto votes = said ? parse_votes(*said) : std::nullopt;
+    if (!votes) return tell_hang(false);
+    all.suspects += votes->suspects;
+    all.spinning += votes->spinning;
+  }
+  tell_hang(core::hang::is_hang(all));
+}
+
+void SharedRounds::say_where(std::vector<core::hang::RankAt> ours) {
+  const std::lock_guard lock(mutex_);
+  where_ = wire::encode_ranks(ours);
+}
+
+void SharedRounds::exchange_where(const std::string& start) {
+  std::optional<std::string> ours;
+  {
+    const std::lock_guard lock(mutex_);
+    ours = where_;
+  }
+  if (!ours) return;
+  Store& store = *info_->store;
+  Store::Keys keys;
+  keys.reserve(static_cast<std::size_t>(info_->world_size));
+  for (std::int64_t node = 0; node < info_->world_size; ++node)
+    keys.push_back(kWhereKey + start + std::to_string(node));
+  if (!store.set(keys[static_cast<std::size_t>(info_->rank)], *ours)) return;
+  if (const auto there = store.check(keys); !there || !*there) return;
+  std::vector<core::hang::RankAt> all;
+  for (const std::string& key : keys) {
+    const auto text = store.get(key);
+    if (!text) return;
+    for (core::hang::RankAt& one : wire::decode_ranks(*text)) all.push_back(std::move(one));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    where_.reset();
+  }
+  post([this, blame = core::hang::blame(all)] { events_.blamed(blame); });
+}
+
+// ---- The end ----
+
+void SharedRounds::check_in(bool succeeded, const std::string& cause) {
+  queue([this, succeeded, cause] {
+    const std::string text = pass_exit_barrier(
+        *info_, {.succeeded = succeeded, .cause = cause},
+        [this](Duration limit) { return rest(limit); },
+        [this]() -> std::string {
+          const auto status = handler_->status();
+          if (!status || (status->member && status->whole)) return {};
+          return "a node of the round is gone; the others are not waited for";
+        });
+    cut_off_ = text == kStoreIsGone;
+    post([this, text] { events_.ordered({.kind = Order::Kind::Over, .text = text}); });
+  });
+}
+
+void SharedRounds::leave(bool close) {
+  give_up();
+  queue([this, close] {
+    leave_now(close);
+    post(events_.left);
+  });
+}
+
+void SharedRounds::leave_now(bool close) {
+  if (cut_off_) return;                                     // There is nobody to be told.
+  if (!verdict_.empty()) return wait_for_goodbyes(*info_);  // Who said it closes the run, too.
+  const auto warn = [](const Result<void>& done) {
+    if (!done && !may_pass(done.error())) log_warning(done.error().message);
+  };
+  if (!close) return warn(handler_->leave());
+  const auto before = handler_->status();
+  warn(handler_->shutdown());
+  // Whoever waits outside looks now and then, and finds nobody if we host the store and are gone.
+  if (before && before->waiting + before->spares > 0) rest(kLastLook);
+  if (info_ && info_->world_size > 1) say_goodbye_and_wait(*info_);
+}
+
+}  // namespace regroup::runtime
