@@ -135,8 +135,8 @@ TEST(Restoring, ALastCallThatEndsMeanwhileDoesNotMakeItSpin) {
   EXPECT_TRUE(run.last<Sealed>("a"));
 }
 
-TEST(Reconnect, AMemberWhoseWorkersAreBeingStoppedIsPardonedToo) {
-  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .pardon = 100ms, .max_restarts = 1});
+TEST(Reconnect, AMemberWhoseWorkersAreBeingStoppedMayComeBackToo) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .max_restarts = 1, .reconnect_grace = 100ms});
   run.start({"a", "b"});
   run.fail("a", "rank 0 failed");
   run.join("a");

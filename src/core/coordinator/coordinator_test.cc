@@ -91,7 +91,7 @@ TEST(Coordinator, EndsTheRunWhenTheRestartsOfAllNodesTogetherAreSpent) {
 }
 
 TEST(Coordinator, CountsRestartsWithinAWindow) {
-  ScriptedRun run({.min_nodes = 1, .max_nodes = 1, .max_restarts = 1, .window = 10s});
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 1, .max_restarts = 1, .restart_window = 10s});
   run.start({"a"});
   run.fail("a", "first");
   run.join("a");
@@ -157,7 +157,8 @@ TEST(Coordinator, DoesNotLetANodeInThatWasFirstToFailTooOften) {
 }
 
 TEST(Coordinator, EndsARunWhoseMembersChangeTooOften) {
-  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .pardon = 0ms, .max_changes = 1});
+  ScriptedRun run(
+      {.min_nodes = 1, .max_nodes = 2, .max_membership_changes = 1, .reconnect_grace = 0ms});
   run.start({"a", "b"});
   run.close("b");
   EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::Members);
@@ -186,8 +187,8 @@ TEST(Coordinator, CountsForEachNodeWhereThatIsWanted) {
   EXPECT_EQ(run.last<Stop>("b")->why, Stop::Why::RunFailed);
 }
 
-TEST(Coordinator, GoesOnWithTheOthersWhenAConnectionIsClosedAndNotPardoned) {
-  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .pardon = 100ms});
+TEST(Coordinator, GoesOnWithTheOthersWhenAConnectionIsClosedAndDoesNotComeBack) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .reconnect_grace = 100ms});
   run.start({"a", "b"});
   run.close("b");
   EXPECT_FALSE(run.last<Stop>("a"));
@@ -202,7 +203,7 @@ TEST(Coordinator, GoesOnWithTheOthersWhenAConnectionIsClosedAndNotPardoned) {
 }
 
 TEST(Coordinator, LetsANodeThatComesBackInTimeRunOn) {
-  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .pardon = 100ms});
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .reconnect_grace = 100ms});
   run.start({"a", "b"});
   run.close("b");
   run.after(50ms);
@@ -214,7 +215,7 @@ TEST(Coordinator, LetsANodeThatComesBackInTimeRunOn) {
 }
 
 TEST(Coordinator, AnswersAJoinThatIsSaidAgainWithWhatCameOfIt) {
-  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .pardon = 100ms});
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .reconnect_grace = 100ms});
   run.start({"a", "b"});
   const Join again{.number = run.joined.at("b"), .bootstrap = {}};
   run.inbox.clear();
@@ -242,7 +243,7 @@ TEST(Coordinator, MissesASilentNodeAfterTheHeartbeatLimit) {
 }
 
 TEST(Coordinator, WaitsForAReplacementWhenTooFewAreLeft) {
-  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .pardon = 0ms});
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .reconnect_grace = 0ms});
   run.start({"a", "b"});
   run.close("b");
   run.join("a");
@@ -257,7 +258,7 @@ TEST(Coordinator, WaitsForAReplacementWhenTooFewAreLeft) {
 }
 
 TEST(Coordinator, TakesASpareInWhenAMemberIsLost) {
-  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .pardon = 0ms});
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .reconnect_grace = 0ms});
   run.start({"a", "b"});
   run.hello("s");
   run.join("s");
@@ -271,7 +272,7 @@ TEST(Coordinator, TakesASpareInWhenAMemberIsLost) {
 }
 
 TEST(Coordinator, PrefersAMemberThatCameBackToASpare) {
-  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .pardon = 0ms});
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .reconnect_grace = 0ms});
   run.start({"a", "b"});
   run.hello("s");
   run.join("s");
@@ -430,7 +431,7 @@ TEST(Coordinator, StartedAgainItDoesNotWaitForEverForAMember) {
 }
 
 TEST(Coordinator, AMemberOfAnOlderRoundIsToldToJoinAgain) {
-  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .pardon = 0ms});
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .reconnect_grace = 0ms});
   run.start({"a", "b"});
   run.close("b");
   run.join("a");
@@ -452,7 +453,7 @@ TEST(Coordinator, AClosedRunStillHearsThatAWorkerHasFailed) {
 }
 
 TEST(Coordinator, AClosedRunStillHearsThatANodeIsLost) {
-  ScriptedRun run({.min_nodes = 3, .max_nodes = 3, .pardon = 0ms});
+  ScriptedRun run({.min_nodes = 3, .max_nodes = 3, .reconnect_grace = 0ms});
   run.start({"a", "b", "c"});
   run.say("a", Done{.round = 0});
   run.say("a", Leave{.why = "", .close = true});
@@ -476,7 +477,8 @@ TEST(Coordinator, ANodeThatIsDoneMayFallSilent) {
 }
 
 TEST(Coordinator, ForgivesConnectionsThatWereLostWhileItStoodStill) {
-  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .heartbeat_limit = 5s, .pardon = 100ms});
+  ScriptedRun run(
+      {.min_nodes = 2, .max_nodes = 2, .heartbeat_limit = 5s, .reconnect_grace = 100ms});
   run.start({"a", "b"});
   run.now.instant = run.now.instant + 8s;  // Nobody called us.
   run.close("a");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/coordinator/coordinator.h"
+#include "core/run/run_status.h"
 #include "io/loop/loop.h"
 #include "runtime/coordinator/session_service.h"
 #include "runtime/session/session_secret.h"
@@ -18,7 +19,7 @@
 
 namespace regroup::runtime {
 
-using CoordinatorCounters = wire::SessionCounters;
+using CoordinatorCounters = core::run::SessionCounters;
 
 // Who would miss the coordinators if they went away.
 struct Presence {
@@ -36,7 +37,7 @@ class CoordinatorHost : public SessionService {
 
   virtual CoordinatorCounters counters() const = 0;
   virtual Presence presence() const = 0;
-  virtual std::vector<core::coordinator::RunStatus> status() const = 0;
+  virtual std::vector<core::run::RunStatus> status() const = 0;
 
   // Forgets every run and session; whoever owns the connections closes them.
   virtual void clear() = 0;

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "core/coordinator/member.h"
+#include "core/run/run_rules.h"
 #include "io/loop/clock.h"
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/bootstrap.h"
@@ -36,7 +37,10 @@ constexpr Duration kHostStays = 5s;
 Hello hello_of(const SessionRendezvousOptions& options) {
   const RendezvousParameters& parameters = options.parameters;
   const Settings& settings = options.settings;
-  const RunRules& rules = parameters.agent->rules;
+  RunRules rules = parameters.agent->rules;
+  rules.min_nodes = settings.min_nodes;
+  rules.max_nodes = settings.max_nodes;
+  rules.last_call = settings.last_call_timeout;
   return {.run_id = settings.run_id,
           .node = make_node_id(options.address),
           .claim = {.name = name_of_this_node(parameters, options.address),
@@ -45,43 +49,7 @@ Hello hello_of(const SessionRendezvousOptions& options) {
                     .group = parameters.topology_key},
           .role = parameters.agent->role,
           .workers = parameters.agent->workers,
-          .rules = {.min_nodes = settings.min_nodes,
-                    .max_nodes = settings.max_nodes,
-                    .last_call = settings.last_call_timeout,
-                    .heartbeat_limit = rules.heartbeat_limit,
-                    .pardon = rules.reconnect_grace,
-                    .max_restarts = rules.max_restarts,
-                    .window = rules.restart_window,
-                    .per_node = rules.per_node,
-                    .crash_loop = rules.crash_loop,
-                    .crash_loop_time = rules.crash_loop_time,
-                    .no_restart_codes = rules.no_restart_codes,
-                    .node_strikes = rules.node_strikes,
-                    .max_changes = rules.max_membership_changes,
-                    .segment = rules.segment}};
-}
-
-// What this node was started with and what counts, where they are not the same.
-std::string differences(const Rules& ours, const Rules& theirs) {
-  std::string text;
-  const auto compare = [&](const char* flag, const auto& mine, const auto& run) {
-    if (mine != run) text += (text.empty() ? "" : ", ") + std::string(flag);
-  };
-  compare("--nnodes", std::pair(ours.min_nodes, ours.max_nodes),
-          std::pair(theirs.min_nodes, theirs.max_nodes));
-  // With --restart-policy torchrun each node's own number is meant.
-  if (!theirs.per_node) compare("--max-restarts", ours.max_restarts, theirs.max_restarts);
-  compare("--max-restarts", ours.window, theirs.window);
-  compare("--restart-policy", ours.per_node, theirs.per_node);
-  compare("--crash-loop", std::pair(ours.crash_loop, ours.crash_loop_time),
-          std::pair(theirs.crash_loop, theirs.crash_loop_time));
-  compare("--no-restart-codes", ours.no_restart_codes, theirs.no_restart_codes);
-  compare("--node-strikes", ours.node_strikes, theirs.node_strikes);
-  compare("--max-membership-changes", ours.max_changes, theirs.max_changes);
-  compare("--segment", ours.segment, theirs.segment);
-  compare("--heartbeat-limit", ours.heartbeat_limit, theirs.heartbeat_limit);
-  compare("--reconnect-grace", ours.pardon, theirs.pardon);
-  return text;
+          .rules = std::move(rules)};
 }
 
 class SessionHandler final : public RendezvousHandler, public Coordination {
@@ -271,7 +239,7 @@ class SessionHandler final : public RendezvousHandler, public Coordination {
       return;
     }
     if (const auto* welcome = std::get_if<Welcome>(&message)) {
-      const std::string differ = differences(member_.hello().rules, welcome->rules);
+      const std::string differ = core::run::differing_flags(member_.hello().rules, welcome->rules);
       if (!differ.empty() && !std::exchange(warned_, true))
         log_warning("this node was started with other values than the run's first, which count: " +
                     differ);

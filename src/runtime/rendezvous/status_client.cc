@@ -7,6 +7,7 @@
 #include "io/loop/clock.h"
 #include "io/net/address.h"
 #include "runtime/store/store_channel.h"
+#include "wire/session/run_status.h"
 #include "wire/session/session.h"
 
 namespace regroup::runtime {

@@ -85,17 +85,17 @@ coordinator::Hello full_hello() {
           .rules = {.min_nodes = 2,
                     .max_nodes = 16,
                     .last_call = 31s,
-                    .heartbeat_limit = 6s,
-                    .pardon = 250ms,
                     .max_restarts = 5,
-                    .window = 61min,
+                    .restart_window = 61min,
                     .per_node = true,
                     .crash_loop = 9,
                     .crash_loop_time = 32s,
                     .no_restart_codes = {2, -9},
                     .node_strikes = 11,
-                    .max_changes = 12,
-                    .segment = 14},
+                    .max_membership_changes = 12,
+                    .segment = 14,
+                    .heartbeat_limit = 6s,
+                    .reconnect_grace = 250ms},
           .running = coordinator::Running{.place = {.round = 8, .rank = 2, .world_size = 5},
                                           .restart_count = 3,
                                           .done = true},
@@ -127,7 +127,7 @@ std::vector<FromAgent> full_from_agent() {
           coordinator::AgentProof{counted_from(140)}};
 }
 std::vector<FromCoordinator> full_from_coordinator() {
-  return {coordinator::Welcome{.member = true, .rules = {.heartbeat_limit = 7s, .segment = 15}},
+  return {coordinator::Welcome{.member = true, .rules = {.segment = 15, .heartbeat_limit = 7s}},
           coordinator::Progress{.text = "round 3: 5 of 6..8 nodes joined; missing: n7",
                                 .brief = "waiting for nodes: 5 of 6..8 here",
                                 .last_call = 12s,
@@ -452,7 +452,8 @@ TEST(Session, RefusesNumbersThatCannotBe) {
             "a hello frame: the last call is -1 ns, below zero");
   EXPECT_THAT(why([](Hello& h) { h.rules.heartbeat_limit = -1s; }),
               HasSubstr("the heartbeat limit"));
-  EXPECT_THAT(why([](Hello& h) { h.rules.pardon = -1s; }), HasSubstr("the pardon"));
+  EXPECT_THAT(why([](Hello& h) { h.rules.reconnect_grace = -1s; }),
+              HasSubstr("the reconnect grace"));
   EXPECT_THAT(why([](Hello& h) { h.rules.segment = -1; }), HasSubstr("the segment is -1"));
   EXPECT_THAT(why([](Hello& h) { h.claim.wish = -1; }), HasSubstr("the wish is -1"));
   EXPECT_THAT(why([](Hello& h) { h.claim.held->round = -1; }), HasSubstr("the held round is -1"));
