@@ -49,11 +49,11 @@ def place(round_, rank, world_size):
     return i64(round_) + i64(rank) + i64(world_size)
 
 
-def rules(min_nodes=2, max_nodes=2, last_call=30 * 10**9, heartbeat_limit=5 * 10**9, pardon=10**8, max_restarts=0,
-          window=0, per_node=False, crash_loop=0, crash_loop_time=0, codes=(), strikes=0, changes=None):
-    return (i64(min_nodes) + i64(max_nodes) + i64(last_call) + i64(heartbeat_limit) + i64(pardon) + i64(max_restarts)
-            + i64(window) + flag(per_node) + i64(crash_loop) + i64(crash_loop_time) + u32(len(codes))
-            + b"".join(map(i64, codes)) + i64(strikes) + optional(None if changes is None else i64(changes)))
+def rules(min_nodes=2, max_nodes=2, last_call=30 * 10**9, heartbeat_limit=5 * 10**9, reconnect_grace=10**8,
+          max_restarts=0, window=0, per_node=False, crash_loop=0, crash_loop_time=0, codes=(), strikes=0, changes=None):
+    return (i64(min_nodes) + i64(max_nodes) + i64(last_call) + i64(heartbeat_limit) + i64(reconnect_grace)
+            + i64(max_restarts) + i64(window) + flag(per_node) + i64(crash_loop) + i64(crash_loop_time)
+            + u32(len(codes)) + b"".join(map(i64, codes)) + i64(strikes) + optional(None if changes is None else i64(changes)))
 
 
 def hello(run_id, address=b"127.0.0.9", pid=1, local_id=0, version=1, name=b"stranger", wish=None, held=None,

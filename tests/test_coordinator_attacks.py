@@ -28,8 +28,8 @@ CROWD = int(os.environ.get("REGROUP_CROWD", "2000"))
 RUN = b"job"
 
 ABSURD_RULES = wire.rules(min_nodes=wire.HIGHEST, max_nodes=wire.HIGHEST, last_call=wire.LONGEST,
-                          heartbeat_limit=0, pardon=wire.LONGEST, max_restarts=wire.HIGHEST, window=wire.LONGEST,
-                          per_node=True, crash_loop=wire.HIGHEST, crash_loop_time=wire.LONGEST,
+                          heartbeat_limit=0, reconnect_grace=wire.LONGEST, max_restarts=wire.HIGHEST,
+                          window=wire.LONGEST, per_node=True, crash_loop=wire.HIGHEST, crash_loop_time=wire.LONGEST,
                           codes=[-2**63, 2**63 - 1] * 128, strikes=wire.HIGHEST, changes=0)
 # Allowed by the limits of the protocol, and of no use to anybody.
 ABSURD = {
@@ -63,7 +63,7 @@ RUBBISH = {
     "no workers": wire.hello(RUN, workers=0),
     "more workers than there may be": wire.hello(RUN, workers=(1 << 31) + 1),
     "no nodes": wire.hello(RUN, run_rules=wire.rules(min_nodes=0)),
-    "a negative time": wire.hello(RUN, run_rules=wire.rules(pardon=-1)),
+    "a negative time": wire.hello(RUN, run_rules=wire.rules(reconnect_grace=-1)),
     "a flag of 2": wire.frame(wire.LEAVE, wire.text(b"") + b"\2"),
     "a text beyond the limit": wire.hello(RUN, name=b"n" * 4097),
     "too many exit codes": wire.hello(RUN, run_rules=wire.rules(codes=[1] * 257)),

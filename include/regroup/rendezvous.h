@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "regroup/result.h"
+#include "regroup/run_rules.h"
 #include "regroup/store.h"
 #include "regroup/time.h"
 
@@ -34,28 +35,6 @@ struct RendezvousWait {
   std::string text;  // "waiting for nodes: 1 of 2 here"
   Duration so_far{};
   std::optional<Duration> left = {};  // Until it is given up, or its time is over.
-};
-
-// What the nodes of a run with a coordinator agree on; those of its first node count.
-struct RunRules {
-  // When the workers are not started again:
-  std::int64_t max_restarts = 0;  // After so many failures in the whole run,
-  Duration restart_window{};      // or, if it is above zero, within so long.
-  bool per_node = false;          // Each node counts its own, as torchrun's do.
-  std::int64_t crash_loop = 0;    // After so many failures in a row (0: any number),
-  Duration crash_loop_time{};     // each so soon after the start.
-  std::vector<std::int64_t> no_restart_codes = {};
-  std::int64_t node_strikes = 0;  // A node that failed first so often is not let in; 0: it is.
-  std::optional<std::int64_t> max_membership_changes = {};  // Empty: any number.
-
-  // Above zero: in a round are only whole groups of so many nodes with the same topology_key. The
-  // numbers of nodes must be multiples of it.
-  std::int64_t segment = 0;
-
-  Duration heartbeat_limit = 5s;     // A node that says nothing for so long is lost.
-  Duration reconnect_grace = 100ms;  // One whose connection was closed may come back so long.
-  // For a round to come together again; empty: join_timeout, as for the first. This node's own.
-  std::optional<Duration> rejoin_timeout = {};
 };
 
 struct RendezvousParameters {

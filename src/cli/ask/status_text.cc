@@ -12,9 +12,9 @@
 namespace regroup::cli {
 namespace {
 
-using core::coordinator::NodeStatus;
-using core::coordinator::RunStatus;
-using core::coordinator::word_of;
+using core::run::NodeStatus;
+using core::run::RunStatus;
+using core::run::word_of;
 using Place = NodeStatus::Place;
 
 // rank, node, address, group, place, workers, connection
@@ -249,7 +249,7 @@ std::string first_line(std::string_view text) {
   return line;
 }
 
-std::string status_text(const wire::PortStatus& status, const std::string& where,
+std::string status_text(const core::run::PortStatus& status, const std::string& where,
                         const StatusLayout& layout) {
   if (status.runs.empty()) return wrapped("no run has come to " + where + " yet", 0).substr(2);
   std::string text;

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cli/show/paint.h"
-#include "runtime/rendezvous/status_client.h"
+#include "core/run/run_status.h"
 
 namespace regroup::cli {
 
@@ -21,7 +21,7 @@ inline constexpr std::size_t kNodesListed = 40;
 inline constexpr std::size_t kEndedRunsListed = 10;
 
 // `where`: HOST:PORT, for the case that there is no run.
-std::string status_text(const wire::PortStatus& status, const std::string& where,
+std::string status_text(const core::run::PortStatus& status, const std::string& where,
                         const StatusLayout& layout);
 
 // For a window that is too low: the first lines of it, and how many there would be. 0: any height.

@@ -9,8 +9,8 @@
 namespace regroup::cli {
 namespace {
 
-using core::coordinator::NodeStatus;
-using core::coordinator::RunStatus;
+using core::run::NodeStatus;
+using core::run::RunStatus;
 using Place = NodeStatus::Place;
 using testing::HasSubstr;
 using testing::Not;
@@ -169,7 +169,7 @@ TEST(StatusText, NothingOfItIsACommandForTheTerminal) {
 }
 
 TEST(StatusText, ManyRunsThatHaveEndedAreCounted) {
-  wire::PortStatus status;
+  core::run::PortStatus status;
   EXPECT_EQ(status_text(status, "head:29400", {}), "no run has come to head:29400 yet\n");
   for (int i = 0; i < 11; ++i) {
     status.runs.push_back(run_of(0));

@@ -14,9 +14,9 @@ namespace {
 
 constexpr double kLongestSeconds = 1e8;  // Three years.
 
-auto wrong(const char* flag, std::string_view value, const std::string& wanted) {
+auto wrong(const std::string& flag, std::string_view value, const std::string& wanted) {
   return fail(ErrorKind::InvalidArgument,
-              std::string(flag) + " is " + printable(value) + "; it takes " + wanted);
+              flag + " is " + printable(value) + "; it takes " + wanted);
 }
 
 std::optional<std::int64_t> count_of(std::string_view text) {
@@ -53,6 +53,109 @@ std::optional<std::vector<std::int64_t>> codes_of(std::string_view text) {
   return {};
 }
 
+bool parse_policy(const std::string& text, RunRules& rules) {
+  rules.per_node = text == "torchrun";
+  return text == "run" || text == "torchrun";
+}
+
+bool parse_crash_loop(const std::string& text, RunRules& rules) {
+  const auto rate = rate_of(text);
+  if (!rate || rate->count == 0) return false;
+  rules.crash_loop = rate->count;
+  rules.crash_loop_time = rate->time;
+  return true;
+}
+
+bool parse_codes(const std::string& text, RunRules& rules) {
+  auto codes = codes_of(text);
+  if (!codes || codes->size() > 256) return false;
+  rules.no_restart_codes = std::move(*codes);
+  return true;
+}
+
+bool parse_strikes(const std::string& text, RunRules& rules) {
+  const auto count = count_of(text);
+  if (count) rules.node_strikes = *count;
+  return count.has_value();
+}
+
+bool parse_changes(const std::string& text, RunRules& rules) {
+  rules.max_membership_changes = count_of(text);
+  return rules.max_membership_changes.has_value();
+}
+
+bool parse_segment(const std::string& text, RunRules& rules) {
+  rules.segment = count_of(text).value_or(0);
+  return rules.segment > 0;
+}
+
+bool parse_rejoin(const std::string& text, RunRules& rules) {
+  rules.rejoin_timeout = parse_time(text);
+  return rules.rejoin_timeout && *rules.rejoin_timeout > Duration{};
+}
+
+bool parse_heartbeat(const std::string& text, RunRules& rules) {
+  rules.heartbeat_limit = parse_time(text).value_or(Duration{});
+  return rules.heartbeat_limit >= 100ms;  // Three tries in it, each with a chance to get through.
+}
+
+bool parse_grace(const std::string& text, RunRules& rules) {
+  const auto grace = parse_time(text);
+  if (grace) rules.reconnect_grace = *grace;
+  return grace.has_value();
+}
+
+constexpr RuleFlag kRuleFlags[] = {
+    {.name = "restart-policy",
+     .value = "WHO",
+     .help = "Who counts restarts: run (one count for all nodes), torchrun (each node its own)",
+     .usual = "run",
+     .parse = parse_policy,
+     .wanted = "run or torchrun"},
+    {.name = "crash-loop",
+     .value = "N/TIME",
+     .help = "Give up after N failures in a row within TIME of the start: 3/30s",
+     .parse = parse_crash_loop,
+     .wanted = "so many failures, so soon: 3/30s"},
+    {.name = "no-restart-codes",
+     .value = "CODE,...",
+     .help = "Exit codes after which the run is over; -9 is SIGKILL",
+     .parse = parse_codes,
+     .wanted = "exit codes with commas between them, 1 to 255, or -1 to -64 for signals"},
+    {.name = "node-strikes",
+     .value = "N",
+     .help = "A node that was the first to fail N times is not let in again",
+     .parse = parse_strikes,
+     .wanted = "a whole number; 0 is no limit"},
+    {.name = "max-membership-changes",
+     .value = "N",
+     .help = "How often nodes may come, leave or be lost; without it any number",
+     .parse = parse_changes,
+     .wanted = "a whole number, 0 or more"},
+    {.name = "rejoin-timeout",
+     .value = "TIME",
+     .help = "How long the survivors wait for a replacement. Default join_timeout",
+     .parse = parse_rejoin,
+     .wanted = "a time above zero: 90, 90s, 5m, 1.5h, 100ms"},
+    {.name = "heartbeat-limit",
+     .value = "TIME",
+     .help = "A node that is silent for so long is lost",
+     .usual = "5s",
+     .parse = parse_heartbeat,
+     .wanted = "a time of 100ms or more"},
+    {.name = "reconnect-grace",
+     .value = "TIME",
+     .help = "A node whose connection breaks has so long to come back; its workers run on",
+     .usual = "100ms",
+     .parse = parse_grace,
+     .wanted = "a time: 0, 100ms, 2s"},
+    {.name = "segment",
+     .value = "N",
+     .help = "Only whole groups of N nodes with the same --topology-key are in a round",
+     .parse = parse_segment,
+     .wanted = "a number of nodes, 1 or more"},
+};
+
 }  // namespace
 
 std::optional<Duration> parse_time(std::string_view text) {
@@ -70,6 +173,12 @@ std::optional<Duration> parse_time(std::string_view text) {
   return from_seconds(value * scale);
 }
 
+std::span<const RuleFlag> rule_flags() { return kRuleFlags; }
+
+RestartFlags::RestartFlags() {
+  for (const RuleFlag& flag : kRuleFlags) rules.emplace(flag.name, flag.usual);
+}
+
 Result<RunRules> parse_run_rules(const RestartFlags& flags, const std::string& max_restarts) {
   RunRules rules;
   if (max_restarts.find('/') != std::string::npos) {
@@ -84,58 +193,16 @@ Result<RunRules> parse_run_rules(const RestartFlags& flags, const std::string& m
     if (!count) return wrong("--max-restarts", max_restarts, "a whole number, 0 or more");
     rules.max_restarts = *count;
   }
-  if (flags.policy != "run" && flags.policy != "torchrun")
-    return wrong("--restart-policy", flags.policy, "run or torchrun");
-  rules.per_node = flags.policy == "torchrun";
+  for (const RuleFlag& flag : kRuleFlags) {
+    const std::string& typed = flags.rules.at(flag.name);
+    const bool is_given = !typed.empty() || *flag.usual != 0;
+    if (is_given && !flag.parse(typed, rules))
+      return wrong("--" + std::string(flag.name), typed, flag.wanted);
+  }
   if (rules.per_node && rules.restart_window > Duration{})
     return fail(ErrorKind::InvalidArgument,
                 "--max-restarts within a time is counted for the whole run; it does not go with "
                 "--restart-policy torchrun");
-  if (!flags.crash_loop.empty()) {
-    const auto rate = rate_of(flags.crash_loop);
-    if (!rate || rate->count == 0)
-      return wrong("--crash-loop", flags.crash_loop, "so many failures, so soon: 3/30s");
-    rules.crash_loop = rate->count;
-    rules.crash_loop_time = rate->time;
-  }
-  if (!flags.no_restart_codes.empty()) {
-    auto codes = codes_of(flags.no_restart_codes);
-    if (!codes || codes->size() > 256)
-      return wrong("--no-restart-codes", flags.no_restart_codes,
-                   "exit codes with commas between them, 1 to 255, or -1 to -64 for signals");
-    rules.no_restart_codes = std::move(*codes);
-  }
-  if (!flags.node_strikes.empty()) {
-    const auto count = count_of(flags.node_strikes);
-    if (!count) return wrong("--node-strikes", flags.node_strikes, "a whole number; 0 is no limit");
-    rules.node_strikes = *count;
-  }
-  if (!flags.max_changes.empty()) {
-    const auto count = count_of(flags.max_changes);
-    if (!count)
-      return wrong("--max-membership-changes", flags.max_changes, "a whole number, 0 or more");
-    rules.max_membership_changes = *count;
-  }
-  if (!flags.segment.empty()) {
-    const auto count = count_of(flags.segment);
-    if (!count || *count == 0)
-      return wrong("--segment", flags.segment, "a number of nodes, 1 or more");
-    rules.segment = *count;
-  }
-  const std::string wanted = "a time above zero: 90, 90s, 5m, 1.5h, 100ms";
-  if (!flags.rejoin_timeout.empty()) {
-    rules.rejoin_timeout = parse_time(flags.rejoin_timeout);
-    if (!rules.rejoin_timeout || *rules.rejoin_timeout == Duration{})
-      return wrong("--rejoin-timeout", flags.rejoin_timeout, wanted);
-  }
-  const auto limit = parse_time(flags.heartbeat_limit);
-  // Three tries in it, each with a chance to get through.
-  if (!limit || *limit < 100ms)
-    return wrong("--heartbeat-limit", flags.heartbeat_limit, "a time of 100ms or more");
-  rules.heartbeat_limit = *limit;
-  const auto grace = parse_time(flags.reconnect_grace);
-  if (!grace) return wrong("--reconnect-grace", flags.reconnect_grace, "a time: 0, 100ms, 2s");
-  rules.reconnect_grace = *grace;
   return rules;
 }
 

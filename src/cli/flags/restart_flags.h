@@ -1,28 +1,36 @@
 // Flags about restarts and lost nodes: what a run with a coordinator agrees on.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "regroup/rendezvous.h"
 #include "regroup/result.h"
+#include "regroup/run_rules.h"
 #include "regroup/time.h"
 
 namespace regroup::cli {
 
+// One flag about a rule of the run.
+struct RuleFlag {
+  const char* name;   // Without its dashes.
+  const char* value;  // What is to be typed: "N/TIME".
+  const char* help;
+  const char* usual = "";  // The default, as it would be typed.
+  // Into the rules. False: it takes something else, which `wanted` says.
+  bool (*parse)(const std::string& text, RunRules& rules);
+  const char* wanted;
+};
+// In the order of the help; --max-restarts, which is torchrun's, is not among them.
+std::span<const RuleFlag> rule_flags();
+
 // What was typed, as it was typed. Empty: not given.
 struct RestartFlags {
-  std::string policy = "run";
-  std::string crash_loop;
-  std::string no_restart_codes;
-  std::string node_strikes;
-  std::string max_changes;
-  std::string rejoin_timeout;
-  std::string heartbeat_limit = "5s";
-  std::string reconnect_grace = "100ms";
+  RestartFlags();
+  std::map<std::string, std::string> rules;  // By the names of rule_flags(): each is there.
   std::string preempt_signal;
-  std::string segment;
 };
 
 // "90", "90s", "1.5h", "100ms": seconds if there is no unit.

@@ -86,28 +86,12 @@ void add_process_flags(CLI::App& command, RunFlags& flags) {
 
 void add_run_rule_flags(CLI::App& command, RunFlags& flags) {
   Group group(command, "Restarts, lost nodes and groups, where regroup hosts a c10d rendezvous");
-  group.value("restart-policy", flags.restarts.policy, "WHO",
-              "Who counts restarts: run (one count for all nodes), torchrun (each node its own)");
-  group.value("crash-loop", flags.restarts.crash_loop, "N/TIME",
-              "Give up after N failures in a row within TIME of the start: 3/30s");
-  group.value("no-restart-codes", flags.restarts.no_restart_codes, "CODE,...",
-              "Exit codes after which the run is over; -9 is SIGKILL");
-  group.value("node-strikes", flags.restarts.node_strikes, "N",
-              "A node that was the first to fail N times is not let in again");
-  group.value("max-membership-changes", flags.restarts.max_changes, "N",
-              "How often nodes may come, leave or be lost; without it any number");
-  group.value("rejoin-timeout", flags.restarts.rejoin_timeout, "TIME",
-              "How long the survivors wait for a replacement. Default join_timeout");
-  group.value("heartbeat-limit", flags.restarts.heartbeat_limit, "TIME",
-              "A node that is silent for so long is lost");
-  group.value("reconnect-grace", flags.restarts.reconnect_grace, "TIME",
-              "A node whose connection breaks has so long to come back; its workers run on");
+  for (const RuleFlag& flag : rule_flags())
+    group.value(flag.name, flags.restarts.rules.at(flag.name), flag.value, flag.help);
   group.value("preempt-signal", flags.restarts.preempt_signal, "SIGNAL,...",
               "What warns one node goes to the workers of all nodes, and ends nothing");
   group.value("topology-key", flags.topology_key, "KEY",
               "Equal on nodes near each other, as in one rack: their ranks stand together");
-  group.value("segment", flags.restarts.segment, "N",
-              "Only whole groups of N nodes with the same key are in a round");
 }
 
 void add_other_flags(CLI::App& command, RunFlags& flags) {

@@ -9,7 +9,7 @@ using namespace rendezvous;
 
 namespace {
 
-Settings settings_of(std::string run_id, const Rules& rules) {
+Settings settings_of(std::string run_id, const RunRules& rules) {
   return {.run_id = std::move(run_id),
           .min_nodes = rules.min_nodes,
           .max_nodes = rules.max_nodes,
@@ -20,14 +20,14 @@ Settings settings_of(std::string run_id, const Rules& rules) {
 
 }  // namespace
 
-Coordinator::Coordinator(std::string run_id, const Rules& rules, std::optional<State> present,
+Coordinator::Coordinator(std::string run_id, const RunRules& rules, std::optional<State> present,
                          Now now)
     : settings_(settings_of(std::move(run_id), rules)),
       rules_(rules),
       budget_(rules),
       segments_(rules.segment),
       restoring_(now.instant, rules.heartbeat_limit),
-      silence_(rules.heartbeat_limit, rules.pardon),
+      silence_(rules.heartbeat_limit, rules.reconnect_grace),
       others_(settings_, now.instant),
       last_call_(rules.last_call),
       progress_(now.instant) {
@@ -43,14 +43,6 @@ Coordinator::Coordinator(std::string run_id, const Rules& rules, std::optional<S
   if (state_.complete || state_.closed) restoring_.leave_the_past();
   if (state_.closed)
     end_ = Stop{.round = state_.round, .why = Stop::Why::Closed, .text = "the run is closed"};
-}
-
-std::string why_not(const Rules& rules) {
-  if (rules.min_nodes > rules.max_nodes) return "its minimum of nodes is above the maximum";
-  if (rules.segment > 0 &&
-      (rules.min_nodes % rules.segment != 0 || rules.max_nodes % rules.segment != 0))
-    return "its numbers of nodes are no multiples of --segment";
-  return "";
 }
 
 Coordinator::Node* Coordinator::node_of(SessionId session) {

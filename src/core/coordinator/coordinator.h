@@ -23,7 +23,6 @@
 #include "core/coordinator/other_nodes.h"
 #include "core/coordinator/restart_budget.h"
 #include "core/coordinator/restoring.h"
-#include "core/coordinator/run_status.h"
 #include "core/coordinator/segments.h"
 #include "core/coordinator/silence_watch.h"
 #include "core/coordinator/timers.h"
@@ -33,18 +32,16 @@
 #include "core/rendezvous/executor.h"
 #include "core/rendezvous/settings.h"
 #include "core/rendezvous/state.h"
+#include "core/run/run_status.h"
 
 namespace regroup::core::coordinator {
 
 using rendezvous::Now;
 
-// Why no round could ever be sealed by these rules. Empty: one could.
-std::string why_not(const Rules& rules);
-
 class Coordinator {
  public:
   // `present`: the run's state, if nodes without a session have made one before.
-  Coordinator(std::string run_id, const Rules& rules, std::optional<rendezvous::State> present,
+  Coordinator(std::string run_id, const RunRules& rules, std::optional<rendezvous::State> present,
               Now now);
 
   // Of a new session, and the only message it may begin with.
@@ -65,7 +62,7 @@ class Coordinator {
   void on_swapped(rendezvous::State state, Now now, Effects& effects);
 
   const rendezvous::State& state() const { return state_; }
-  RunStatus status(Now now) const;
+  run::RunStatus status(Now now) const;
   bool has_sessions() const { return !sessions_.empty(); }
   bool is_over() const { return state_.closed; }
   // Nobody is in it any more, and nobody has ended it.
@@ -166,7 +163,7 @@ class Coordinator {
   void send(const Node& node, FromCoordinator message, Effects& effects) const;
 
   const rendezvous::Settings settings_;
-  const Rules rules_;
+  const RunRules rules_;
   rendezvous::State state_;
   std::map<rendezvous::NodeId, Node> nodes_;
   std::map<SessionId, rendezvous::NodeId> sessions_;

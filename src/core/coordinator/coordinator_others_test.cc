@@ -80,5 +80,79 @@ TEST(NodeWithoutASession, TakesNobodysGroupAway) {
   EXPECT_EQ(run.last<Sealed>("a")->rank, 2);
 }
 
+TEST(Coordinator, ANodeWithoutASessionIsInTheSameRound) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
+  run.hello("a");
+  run.join("a");
+  rendezvous::State state = run.machine.state_for_others(run.now);
+  EXPECT_TRUE(state.participants.contains(run.id("a")));
+  const rendezvous::NodeId other{.address = "t", .pid = 1, .local_id = 0};
+  const rendezvous::Settings settings{.run_id = "r", .min_nodes = 2, .max_nodes = 2};
+  state = apply(std::move(state), rendezvous::Action::AddToParticipants,
+                {.node = other, .claim = {}, .utc = run.now.utc}, settings);
+  state.claims.erase(other);  // torchrun makes none.
+  run.swap(std::move(state));
+  ASSERT_TRUE(run.last<Sealed>("a"));
+  EXPECT_FALSE(run.last<Sealed>("a")->by_session);
+  EXPECT_EQ(run.last<Sealed>("a")->world_size, 2);
+  // It leaves to join again, as torchrun does when a worker of its own fails.
+  state = run.machine.state_for_others(run.now);
+  state.participants.erase(other);
+  run.swap(std::move(state));
+  EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::Members);
+}
+
+TEST(Coordinator, ANodeWithoutASessionThatFallsSilentIsMissed) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .last_call = 1s});
+  run.hello("a");
+  run.join("a");
+  rendezvous::State state = run.machine.state_for_others(run.now);
+  const rendezvous::NodeId other{.address = "t", .pid = 1, .local_id = 0};
+  state = apply(std::move(state), rendezvous::Action::AddToParticipants,
+                {.node = other, .claim = {}, .utc = run.now.utc},
+                {.run_id = "r", .min_nodes = 1, .max_nodes = 2});
+  run.swap(std::move(state));
+  ASSERT_TRUE(run.last<Sealed>("a"));
+  run.after(14s, {"a"});
+  EXPECT_FALSE(run.last<Stop>("a"));
+  run.after(3s, {"a"});
+  EXPECT_TRUE(run.last<Stop>("a"));
+}
+
+TEST(Coordinator, ANodeWithoutASessionThatWaitsHasTimeToComeIn) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 3});
+  run.start({"a", "b"});
+  run.after(31s, {"a", "b"});
+  ASSERT_EQ(run.last<Sealed>("b")->world_size, 2);
+  const rendezvous::NodeId other{.address = "t", .pid = 1, .local_id = 0};
+  const rendezvous::Settings settings{.run_id = "r", .min_nodes = 1, .max_nodes = 3};
+  const auto other_does = [&](rendezvous::Action action) {
+    rendezvous::State state = run.machine.state_for_others(run.now);
+    state =
+        apply(std::move(state), action, {.node = other, .claim = {}, .utc = run.now.utc}, settings);
+    state.claims.erase(other);  // torchrun makes none.
+    run.swap(std::move(state));
+  };
+  other_does(rendezvous::Action::AddToWaitList);
+  ASSERT_EQ(run.last<Stop>("a")->why, Stop::Why::Members);
+  run.join("a");
+  run.join("b");
+  run.after(1s, {"a", "b"});  // It looks about so often.
+  EXPECT_FALSE(run.last<Sealed>("a"));
+  other_does(rendezvous::Action::AddToParticipants);
+  ASSERT_TRUE(run.last<Sealed>("a"));
+  EXPECT_EQ(run.last<Sealed>("a")->world_size, 3);
+}
+
+TEST(Coordinator, AClosedStateEndsTheRunForItsSessions) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 1});
+  run.start({"a"});
+  rendezvous::State state = run.machine.state_for_others(run.now);
+  state.closed = true;
+  run.swap(std::move(state));
+  EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::Closed);
+  EXPECT_TRUE(run.machine.is_over());
+}
+
 }  // namespace
 }  // namespace regroup::core::coordinator

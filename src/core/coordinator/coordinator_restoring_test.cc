@@ -135,8 +135,8 @@ TEST(Restoring, ALastCallThatEndsMeanwhileDoesNotMakeItSpin) {
   EXPECT_TRUE(run.last<Sealed>("a"));
 }
 
-TEST(Reconnect, AMemberWhoseWorkersAreBeingStoppedIsPardonedToo) {
-  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .pardon = 100ms, .max_restarts = 1});
+TEST(Reconnect, AMemberWhoseWorkersAreBeingStoppedMayComeBackToo) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .max_restarts = 1, .reconnect_grace = 100ms});
   run.start({"a", "b"});
   run.fail("a", "rank 0 failed");
   run.join("a");
@@ -184,6 +184,74 @@ TEST(Reconnect, AJoinAfterASealThatWasLostLeavesTheRound) {
   EXPECT_TRUE(run.last<Stop>("b"));
   run.join("b");
   EXPECT_EQ(run.last<Sealed>("a")->round, 1);
+}
+
+TEST(Coordinator, StartedAgainItLearnsTheRoundFromItsMembers) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .max_restarts = 3});
+  const auto running = [](std::int64_t rank) {
+    return Running{.place = {.round = 7, .rank = rank, .world_size = 2}, .restart_count = 2};
+  };
+  run.hello("a", {.running = running(0)});
+  run.hello("b", {.running = running(1)});
+  EXPECT_TRUE(run.last<Welcome>("a")->member);
+  EXPECT_TRUE(run.last<Welcome>("b")->member);
+  run.after(4s);
+  run.say("a", Ping{});
+  run.say("b", Ping{});
+  run.after(4s);
+  EXPECT_FALSE(run.last<Stop>("a"));
+  run.say("b", Failed{.round = 7, .failure = {.node = "b", .text = "rank 1 failed"}});
+  run.join("a");
+  run.join("b");
+  EXPECT_EQ(run.last<Sealed>("a")->round, 8);
+  EXPECT_EQ(run.last<Sealed>("a")->restart_count, 3);
+}
+
+TEST(Coordinator, StartedAgainItBelievesNoPlaceThatCannotBe) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .last_call = 1s});
+  run.hello("x", {.running = Running{.place = {.round = 7, .rank = 2, .world_size = 2}}});
+  run.hello("y", {.running = Running{.place = {.round = 7, .rank = 0, .world_size = 0}}});
+  EXPECT_FALSE(run.last<Welcome>("x")->member);
+  EXPECT_FALSE(run.last<Welcome>("y")->member);
+  run.join("x");
+  run.join("y");
+  ASSERT_TRUE(run.last<Sealed>("x"));  // Nobody waits for the members of such a round.
+}
+
+TEST(Coordinator, AWorldIsNoLargerInMemoryThanThoseWhoHaveCome) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2});
+  constexpr std::int64_t kHuge = std::int64_t{1} << 61;
+  run.hello("a",
+            {.running = Running{.place = {.round = 7, .rank = kHuge - 1, .world_size = kHuge}}});
+  EXPECT_TRUE(run.last<Welcome>("a")->member);
+  run.after(4s, {"a"});
+  run.after(2s);
+  EXPECT_TRUE(run.last<Stop>("a"));  // The others have not come back.
+  run.join("a");
+  EXPECT_EQ(run.last<Sealed>("a")->world_size, 1);
+}
+
+TEST(Coordinator, StartedAgainItDoesNotWaitForEverForAMember) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2});
+  run.hello("a", {.running = Running{.place = {.round = 7, .rank = 1, .world_size = 2}}});
+  run.after(4s);
+  run.say("a", Ping{});
+  EXPECT_FALSE(run.last<Stop>("a"));
+  run.after(1s);
+  ASSERT_TRUE(run.last<Stop>("a"));
+  run.join("a");
+  EXPECT_EQ(run.last<Sealed>("a")->world_size, 1);
+}
+
+TEST(Coordinator, AMemberOfAnOlderRoundIsToldToJoinAgain) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 2, .reconnect_grace = 0ms});
+  run.start({"a", "b"});
+  run.close("b");
+  run.join("a");
+  ASSERT_EQ(run.last<Sealed>("a")->round, 1);
+  run.hello("b", {.running = Running{.place = {.round = 0, .rank = 1, .world_size = 2}}});
+  EXPECT_FALSE(run.last<Welcome>("b")->member);
+  EXPECT_EQ(run.last<Stop>("b")->round, 0);
 }
 
 }  // namespace

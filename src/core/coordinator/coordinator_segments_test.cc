@@ -9,15 +9,16 @@
 namespace regroup::core::coordinator {
 namespace {
 
+using run::NodeStatus;
 using testing::HasSubstr;
 
-Rules pairs(std::int64_t min_nodes, std::int64_t max_nodes) {
+RunRules pairs(std::int64_t min_nodes, std::int64_t max_nodes) {
   return {.min_nodes = min_nodes,
           .max_nodes = max_nodes,
           .last_call = 10s,
-          .pardon = 0ms,
           .max_restarts = 1000,
-          .segment = 2};
+          .segment = 2,
+          .reconnect_grace = 0ms};
 }
 
 // A node's group is the first letter of its name.
@@ -235,7 +236,7 @@ TEST(Segments, WhateverIsSealedIsWhole) {
       dice = dice * 6364136223846793005U + 1442695040888963407U;
       return static_cast<unsigned>((dice >> 33) % sides);
     };
-    Rules rules = pairs(0, 0);
+    RunRules rules = pairs(0, 0);
     rules.segment = 1 + roll(3);
     rules.min_nodes = rules.segment * (1 + roll(2));
     rules.max_nodes = rules.min_nodes + rules.segment * roll(3);

@@ -7,6 +7,8 @@
 namespace regroup::core::coordinator {
 
 using namespace rendezvous;
+using run::NodeStatus;
+using run::RunStatus;
 
 RunStatus Coordinator::status(Now now) const {
   RunStatus status{.run_id = settings_.run_id,

@@ -13,7 +13,7 @@
 namespace regroup::core::coordinator {
 
 struct ScriptedRun {
-  explicit ScriptedRun(const Rules& run_rules)
+  explicit ScriptedRun(const RunRules& run_rules)
       : rules(run_rules), machine("r", run_rules, {}, now) {}
 
   struct Said {
@@ -139,7 +139,7 @@ struct ScriptedRun {
   bool closed(const std::string& name) { return was_closed[sessions.at(name)]; }
 
   Now now{Instant{} + 1h, rendezvous::Stamp{1'000'000}};
-  Rules rules;
+  RunRules rules;
   Coordinator machine;
   std::map<std::string, std::vector<FromCoordinator>> inbox;  // Since its last join.
   std::map<std::string, Sealed> sealed;

@@ -17,30 +17,10 @@
 #include "core/hang/hang.h"
 #include "core/rendezvous/assign_ranks.h"
 #include "core/rendezvous/state.h"
+#include "regroup/run_rules.h"
 #include "regroup/time.h"
 
 namespace regroup::core::coordinator {
-
-// What the nodes of a run agree on beforehand; the first one's count.
-struct Rules {
-  std::int64_t min_nodes = 1;
-  std::int64_t max_nodes = 1;
-  Duration last_call = 30s;       // For more nodes to come once the minimum is there.
-  Duration heartbeat_limit = 5s;  // Who says nothing for so long is lost.
-  Duration pardon = 100ms;        // Whose connection was closed has so long to come back.
-  // When workers are not started again:
-  std::int64_t max_restarts = 0;  // After so many failures in the whole run,
-  Duration window{};              // or, if it is above zero, within so long.
-  bool per_node = false;          // Each node counts its own, as torchrun's do.
-  std::int64_t crash_loop = 0;    // After so many failures in a row (0: any number),
-  Duration crash_loop_time{};     // each so soon after the start.
-  std::vector<std::int64_t> no_restart_codes = {};  // After an exit code of these.
-  std::int64_t node_strikes = 0;  // A node that failed first so often is not let in; 0: it is.
-  std::optional<std::int64_t> max_changes = {};  // Of members. Empty: any number.
-  // Above zero: in a round are only whole groups of so many nodes near each other.
-  std::int64_t segment = 0;
-  friend bool operator==(const Rules&, const Rules&) = default;
-};
 
 // Where a node would serve the workers' store if it became rank 0.
 struct Bootstrap {
@@ -80,7 +60,7 @@ struct Hello {
   rendezvous::Claim claim = {};
   std::string role = {};
   std::int64_t workers = 1;
-  Rules rules = {};
+  RunRules rules = {};
   std::optional<Running> running = {};  // Empty: it runs nothing.
   // What it knows of the time before: a coordinator that was started again does not.
   std::int64_t restarts = 0;  // As it was told last.
@@ -176,7 +156,7 @@ struct CoordinatorProof {
 // Known from now on. `member`: in the round that Hello named, whose workers may run on.
 struct Welcome {
   bool member = false;
-  Rules rules = {};  // Of the run: those of its first node.
+  RunRules rules = {};  // Of the run: those of its first node.
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 

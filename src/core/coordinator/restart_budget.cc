@@ -20,7 +20,7 @@ void RestartBudget::admit(const NodeId& node, std::int64_t max_restarts) {
 void RestartBudget::forget(const NodeId& node) { own_.erase(node); }
 
 void RestartBudget::recall(const NodeId& node, std::int64_t told) {
-  const bool is_limited = rules_.window == Duration{} && !rules_.per_node;
+  const bool is_limited = rules_.restart_window == Duration{} && !rules_.per_node;
   raise(node, std::min(told, is_limited ? rules_.max_restarts : kMostRestarts));
 }
 
@@ -40,7 +40,7 @@ RestartBudget::Decision RestartBudget::on_failure(const Culprit& culprit, std::i
   if (!decision.restart) return decision;
   ++restarts_;
   ++own_[culprit.node].restarts;
-  if (rules_.window > Duration{}) within_window_.push_back(now);
+  if (rules_.restart_window > Duration{}) within_window_.push_back(now);
   ++strikes_[culprit.name];
   return decision;
 }
@@ -62,16 +62,18 @@ RestartBudget::Decision RestartBudget::may_restart(const NodeId& node, std::int6
     const Own& own = own_[node];
     return {.restart = own.restarts < own.max_restarts};
   }
-  if (rules_.window == Duration{}) return {.restart = restarts_ < rules_.max_restarts};
-  while (!within_window_.empty() && now - within_window_.front() > rules_.window)
+  if (rules_.restart_window == Duration{}) return {.restart = restarts_ < rules_.max_restarts};
+  while (!within_window_.empty() && now - within_window_.front() > rules_.restart_window)
     within_window_.pop_front();
   return {.restart = static_cast<std::int64_t>(within_window_.size()) < rules_.max_restarts};
 }
 
 RestartBudget::Decision RestartBudget::on_members_changed() {
-  if (!rules_.max_changes || ++member_changes_ <= *rules_.max_changes) return {.restart = true};
+  if (!rules_.max_membership_changes || ++member_changes_ <= *rules_.max_membership_changes)
+    return {.restart = true};
   return {.restart = false,
-          .note = "members have changed more than " + std::to_string(*rules_.max_changes) +
+          .note = "members have changed more than " +
+                  std::to_string(*rules_.max_membership_changes) +
                   " times (--max-membership-changes)"};
 }
 

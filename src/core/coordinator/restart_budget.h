@@ -18,7 +18,7 @@ namespace regroup::core::coordinator {
 
 class RestartBudget {
  public:
-  explicit RestartBudget(const Rules& rules) : rules_(rules) {}
+  explicit RestartBudget(const RunRules& rules) : rules_(rules) {}
 
   // `max_restarts`: of this node alone; it counts where each node counts its own.
   void admit(const rendezvous::NodeId& node, std::int64_t max_restarts);
@@ -59,7 +59,7 @@ class RestartBudget {
   void raise(const rendezvous::NodeId& node, std::int64_t restarts);
   Decision may_restart(const rendezvous::NodeId& node, std::int64_t exit_code, Instant now);
 
-  const Rules rules_;
+  const RunRules rules_;
   std::int64_t restarts_ = 0;
   std::map<rendezvous::NodeId, Own> own_;
   std::deque<Instant> within_window_;  // When workers were started again, the earliest first.

@@ -43,7 +43,7 @@ TEST(RestartBudget, IsOfEachNodeWhereTheyCountTheirOwn) {
 }
 
 TEST(RestartBudget, ComesBackWhenTheWindowHasPassed) {
-  RestartBudget budget({.max_restarts = 1, .window = 60s});
+  RestartBudget budget({.max_restarts = 1, .restart_window = 60s});
   EXPECT_TRUE(fails(budget, "a", at(100s)).restart);
   EXPECT_FALSE(fails(budget, "a", at(160s)).restart);  // Exactly the window is within it.
   EXPECT_TRUE(fails(budget, "a", at(161s)).restart);
@@ -80,7 +80,7 @@ TEST(RestartBudget, BarsANodeByNameThatWasFirstToFailTooOften) {
 }
 
 TEST(RestartBudget, LimitsTheChangesOfMembers) {
-  RestartBudget budget({.max_changes = 1});
+  RestartBudget budget({.max_membership_changes = 1});
   EXPECT_TRUE(budget.on_members_changed().restart);
   EXPECT_THAT(budget.on_members_changed().note, HasSubstr("more than 1 times"));
 }
@@ -98,7 +98,7 @@ TEST(RestartBudget, CountsOnFromWhatNodesWereToldAsFarAsThatCanBe) {
 }
 
 TEST(RestartBudget, ACountThatNobodyCanHaveReachedDoesNotOverflow) {
-  RestartBudget budget({.max_restarts = 3, .window = 60s});
+  RestartBudget budget({.max_restarts = 3, .restart_window = 60s});
   budget.resume(node("a"), std::numeric_limits<std::int64_t>::max());
   EXPECT_TRUE(fails(budget, "a").restart);
   EXPECT_EQ(budget.restarts(), 1'000'000'001);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/run/run_rules.h"
 #include "io/loop/clock.h"
 #include "io/process/signals.h"
 #include "runtime/rounds/run_rounds.h"
@@ -87,12 +88,6 @@ HealthFailure health_of(const ProcessFailure& failure) {
 std::string text_of(const ProcessFailure& failure) {
   return "rank " + std::to_string(failure.global_rank) + " on " + failure.host +
          " failed: " + failure.message;
-}
-
-bool asks_for_a_coordinator(const RunRules& rules) {
-  return rules.restart_window > Duration{} || rules.crash_loop > 0 ||
-         !rules.no_restart_codes.empty() || rules.node_strikes > 0 ||
-         rules.max_membership_changes || rules.rejoin_timeout;
 }
 
 std::string names_of(const std::vector<int>& signals) {
@@ -265,7 +260,7 @@ void AgentHost::joined(JoinedRound round) {
   records_.joined(*round_);
   ++rounds_joined_;
   tell({.kind = Kind::Joined, .took = round_->took_to_meet + round_->took_to_assign});
-  if (!round_->info.restart_count && asks_for_a_coordinator(options_.rules) &&
+  if (!round_->info.restart_count && core::run::ask_for_a_coordinator(options_.rules) &&
       !std::exchange(warned_, true))
     host_.warn(
         "the flags about restarts and lost nodes need a coordinator, which is there where regroup "

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 
-#include "wire/session/run_status.h"
+#include "core/run/run_status.h"
 
 namespace regroup::runtime {
 
-using CoordinatorCounters = wire::SessionCounters;
+using CoordinatorCounters = core::run::SessionCounters;
 
 // Who would miss the coordinators if they went away.
 struct Presence {

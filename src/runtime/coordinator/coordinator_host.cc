@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "core/run/run_rules.h"
 #include "io/loop/clock.h"
 #include "runtime/common/limits.h"
 #include "runtime/coordinator/keys_of.h"
@@ -75,7 +76,7 @@ class Host final : public CoordinatorHost, private PeerHost {
 
   CoordinatorCounters counters() const override { return sessions_.counters(); }
   Presence presence() const override { return runs_.presence(); }
-  std::vector<RunStatus> status() const override { return runs_.status(read_clocks()); }
+  std::vector<core::run::RunStatus> status() const override { return runs_.status(read_clocks()); }
 
   void clear() override {
     sessions_.clear();
@@ -165,7 +166,7 @@ class Host final : public CoordinatorHost, private PeerHost {
       run = nullptr;
     }
     if (run == nullptr) {
-      if (std::string why = why_not(hello.rules); !why.empty())
+      if (std::string why = core::run::why_impossible(hello.rules); !why.empty())
         return refuse(peer, "the run cannot be: " + why);
       auto made = make_run(hello, now);
       if (!made) return refuse(peer, made.error().message);
@@ -217,7 +218,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   void report(Peer& peer, const Look& look, Now now) {
     if (peer.stage == Stage::New) peer.stage = Stage::Looking;
     if (sessions_.says_too_much(peer, kLookCosts, now.instant)) return;
-    wire::PortStatus status{.counters = counters(), .runs = {}};
+    core::run::PortStatus status{.counters = counters(), .runs = {}};
     if (look.run_id.empty())
       status.runs = runs_.status(now);
     else if (const Run* run = runs_.find(look.run_id))

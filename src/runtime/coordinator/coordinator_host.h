@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/coordinator/coordinator.h"
+#include "core/run/run_status.h"
 #include "io/loop/loop.h"
 #include "runtime/coordinator/coordinator_counters.h"
 #include "runtime/coordinator/session_service.h"
@@ -27,7 +28,7 @@ class CoordinatorHost : public SessionService {
 
   virtual CoordinatorCounters counters() const = 0;
   virtual Presence presence() const = 0;
-  virtual std::vector<core::coordinator::RunStatus> status() const = 0;
+  virtual std::vector<core::run::RunStatus> status() const = 0;
 
   // Forgets every run and session; whoever owns the connections closes them.
   virtual void clear() = 0;

@@ -60,8 +60,8 @@ std::vector<Run*> RunTable::due(Instant now) const {
   return runs;
 }
 
-std::vector<core::coordinator::RunStatus> RunTable::status(Now now) const {
-  std::vector<core::coordinator::RunStatus> all;
+std::vector<core::run::RunStatus> RunTable::status(Now now) const {
+  std::vector<core::run::RunStatus> all;
   all.reserve(runs_.size());
   for (const auto& [id, run] : runs_) all.push_back(run->coordinator.status(now));
   std::sort(all.begin(), all.end(),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/coordinator/coordinator.h"
+#include "core/run/run_status.h"
 #include "core/store/by_key.h"
 #include "runtime/coordinator/coordinator_counters.h"
 #include "runtime/coordinator/session_service.h"
@@ -51,7 +52,7 @@ class RunTable {
   std::optional<Instant> next_due() const;
   std::vector<Run*> due(Instant now) const;
 
-  std::vector<core::coordinator::RunStatus> status(core::coordinator::Now now) const;
+  std::vector<core::run::RunStatus> status(core::coordinator::Now now) const;
   Presence presence() const;
   void clear();
 

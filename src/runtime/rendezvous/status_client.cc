@@ -8,6 +8,7 @@
 #include "io/net/address.h"
 #include "runtime/session/frame_reader.h"
 #include "runtime/store/store_channel.h"
+#include "wire/session/run_status.h"
 #include "wire/session/session.h"
 
 namespace regroup::runtime {

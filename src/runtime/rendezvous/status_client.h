@@ -5,15 +5,15 @@
 #include <string>
 
 #include "base/endpoint.h"
+#include "core/run/run_status.h"
 #include "regroup/result.h"
 #include "runtime/session/session_opening.h"
-#include "wire/session/run_status.h"
 
 namespace regroup::runtime {
 
 struct StatusAnswer {
   std::string json;  // As it came.
-  wire::PortStatus status;
+  core::run::PortStatus status;
 };
 
 // Keeps its connection for the next question. A lost one is made anew, once in each question.

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/run/run_rules.h"
 #include "io/loop/clock.h"
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/exchange.h"
@@ -39,7 +40,10 @@ constexpr Duration kLookAround = 2ms;
 Hello hello_of(const RendezvousParameters& parameters, const AgentPart& part,
                const CoordinatorContact& contact) {
   const auto& settings = contact.settings;
-  const RunRules& rules = part.rules;
+  RunRules rules = part.rules;
+  rules.min_nodes = settings.min_nodes;
+  rules.max_nodes = settings.max_nodes;
+  rules.last_call = settings.last_call_timeout;
   return {.run_id = settings.run_id,
           .node = make_node_id(contact.address),
           .claim = {.name = name_of_this_node(parameters, contact.address),
@@ -48,43 +52,7 @@ Hello hello_of(const RendezvousParameters& parameters, const AgentPart& part,
                     .group = parameters.topology_key},
           .role = part.role,
           .workers = part.workers,
-          .rules = {.min_nodes = settings.min_nodes,
-                    .max_nodes = settings.max_nodes,
-                    .last_call = settings.last_call_timeout,
-                    .heartbeat_limit = rules.heartbeat_limit,
-                    .pardon = rules.reconnect_grace,
-                    .max_restarts = rules.max_restarts,
-                    .window = rules.restart_window,
-                    .per_node = rules.per_node,
-                    .crash_loop = rules.crash_loop,
-                    .crash_loop_time = rules.crash_loop_time,
-                    .no_restart_codes = rules.no_restart_codes,
-                    .node_strikes = rules.node_strikes,
-                    .max_changes = rules.max_membership_changes,
-                    .segment = rules.segment}};
-}
-
-// What this node was started with and what counts, where they are not the same.
-std::string differences(const Rules& ours, const Rules& theirs) {
-  std::string text;
-  const auto compare = [&](const char* flag, const auto& mine, const auto& run) {
-    if (mine != run) text += (text.empty() ? "" : ", ") + std::string(flag);
-  };
-  compare("--nnodes", std::pair(ours.min_nodes, ours.max_nodes),
-          std::pair(theirs.min_nodes, theirs.max_nodes));
-  // With --restart-policy torchrun each node's own number is meant.
-  if (!theirs.per_node) compare("--max-restarts", ours.max_restarts, theirs.max_restarts);
-  compare("--max-restarts", ours.window, theirs.window);
-  compare("--restart-policy", ours.per_node, theirs.per_node);
-  compare("--crash-loop", std::pair(ours.crash_loop, ours.crash_loop_time),
-          std::pair(theirs.crash_loop, theirs.crash_loop_time));
-  compare("--no-restart-codes", ours.no_restart_codes, theirs.no_restart_codes);
-  compare("--node-strikes", ours.node_strikes, theirs.node_strikes);
-  compare("--max-membership-changes", ours.max_changes, theirs.max_changes);
-  compare("--segment", ours.segment, theirs.segment);
-  compare("--heartbeat-limit", ours.heartbeat_limit, theirs.heartbeat_limit);
-  compare("--reconnect-grace", ours.pardon, theirs.pardon);
-  return text;
+          .rules = std::move(rules)};
 }
 
 Result<State> read_state(Store& store, const std::string& run_id) {
@@ -136,7 +104,8 @@ CoordinatedRounds::~CoordinatedRounds() { stop_waiting(); }
 
 void CoordinatedRounds::hear(FromCoordinator message) {
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
-    const std::string differ = differences(membership_.hello().rules, welcome->rules);
+    const std::string differ =
+        core::run::differing_flags(membership_.hello().rules, welcome->rules);
     if (!differ.empty() && !std::exchange(warned_of_rules_, true))
       log_warning("this node was started with other values than the run's first, which count: " +
                   differ);

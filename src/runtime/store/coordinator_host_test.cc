@@ -35,12 +35,12 @@ Instant soon() { return io::deadline_after(60s); }
 
 // Nobody is lost because the machine is slow.
 constexpr Duration kLong = 1h;
-const Rules kTwo{.min_nodes = 2,
-                 .max_nodes = 2,
-                 .last_call = kLong,
-                 .heartbeat_limit = kLong,
-                 .pardon = 0s,
-                 .max_restarts = 1};
+const RunRules kTwo{.min_nodes = 2,
+                    .max_nodes = 2,
+                    .last_call = kLong,
+                    .max_restarts = 1,
+                    .heartbeat_limit = kLong,
+                    .reconnect_grace = 0s};
 
 class Agent {
  public:
@@ -66,7 +66,7 @@ class Agent {
     out_.append(bytes);
     return *this;
   }
-  Agent& hello(const std::string& run_id, const Rules& rules) {
+  Agent& hello(const std::string& run_id, const RunRules& rules) {
     return add(Hello{.run_id = run_id,
                      .node = id(),
                      .claim = {.name = name_, .wish = {}, .held = {}},
@@ -181,7 +181,7 @@ class CoordinatorHostTest : public testing::Test {
     return agent;
   }
   Agent joining(const std::string& name, const std::string& run_id = "r",
-                const Rules& rules = kTwo) {
+                const RunRules& rules = kTwo) {
     Agent one = agent(name);
     one.hello(run_id, rules).join().send();
     one.expect<Welcome>();
@@ -214,7 +214,7 @@ class CoordinatorHostTest : public testing::Test {
 const NodeId kStranger{.address = "t", .pid = 7, .local_id = 0};
 
 // As a node without a session adds itself.
-State with_stranger(State state, const Rules& rules) {
+State with_stranger(State state, const RunRules& rules) {
   return core::rendezvous::apply(
       std::move(state), core::rendezvous::Action::AddToParticipants,
       {.node = kStranger, .claim = {}, .utc = {1'000'000}},
@@ -260,8 +260,8 @@ TEST_F(CoordinatorHostTest, AClosedConnectionIsALostNode) {
 }
 
 TEST_F(CoordinatorHostTest, AClosedConnectionIsPardonedUntilTheTimerRings) {
-  Rules rules = kTwo;
-  rules.pardon = 50ms;
+  RunRules rules = kTwo;
+  rules.reconnect_grace = 50ms;
   Agent a = joining("a", "r", rules);
   {
     Agent b = joining("b", "r", rules);
@@ -354,7 +354,7 @@ class GroupedRuns : public CoordinatorHostTest {
     return one;
   }
 
-  Rules rules_{.min_nodes = 2, .max_nodes = 2, .pardon = 0ms, .segment = 2};
+  RunRules rules_{.min_nodes = 2, .max_nodes = 2, .segment = 2, .reconnect_grace = 0ms};
 };
 
 TEST_F(GroupedRuns, NobodyJoinsThroughTheState) {

@@ -32,8 +32,8 @@ void SessionHost::die() {
   noted_.reset();
 }
 
-void SessionHost::begin_run(const Rules& rules) {
-  Rules believed = rules;
+void SessionHost::begin_run(const RunRules& rules) {
+  RunRules believed = rules;
   // Pings come three times in the limit.
   if (broken_ == Broken::HastySilence) believed.heartbeat_limit = rules.heartbeat_limit / 3;
   if (broken_ == Broken::SmallMinimum) believed.min_nodes = 1;

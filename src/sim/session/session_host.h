@@ -76,7 +76,7 @@ class SessionHost {
     core::rendezvous::NodeId id;
   };
   void hear(LinkId link, const core::coordinator::FromAgent& message);
-  void begin_run(const core::coordinator::Rules& rules);
+  void begin_run(const RunRules& rules);
   void carry_out(core::coordinator::Effects effects);
   void send(LinkId link, core::coordinator::FromCoordinator message);
   void wake_in_time();

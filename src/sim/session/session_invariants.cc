@@ -58,7 +58,8 @@ void SessionInvariants::introduced(const Hello& hello, const SessionView& node, 
     running_ = hello.running->place.round;
     const bool is_first = heard_.insert(hello.node).second;
     const bool came_late = is_first && now - began_ >= drifted(plan_.rules.heartbeat_limit);
-    const bool was_closed = node.closed_for && *node.closed_for >= drifted(plan_.rules.pardon);
+    const bool was_closed =
+        node.closed_for && *node.closed_for >= drifted(plan_.rules.reconnect_grace);
     const bool is_old = std::max(held_, sealed_).value_or(0) > *running_;
     const bool is_taken =
         !seats_
@@ -277,7 +278,7 @@ void SessionInvariants::check_old_workers(const std::vector<SessionView>& nodes,
     const std::string text = round_text(round) + " begins while " + short_name(node.id) +
                              " runs the workers of " + round_text(*node.runs);
     if (node.connected) violated(text);
-    if (node.closed_for && *node.closed_for < drifted(plan_.rules.pardon))
+    if (node.closed_for && *node.closed_for < drifted(plan_.rules.reconnect_grace))
       violated(text + ", and its connection was lost only " + seconds(*node.closed_for) + " ago");
     if (node.awaited && has_history_ && !others_were_first_ &&
         now - began_ < drifted(plan_.rules.heartbeat_limit))

@@ -6,13 +6,12 @@
 
 namespace regroup::sim {
 
-using core::coordinator::Rules;
 using core::rendezvous::Settings;
 
 namespace {
 
-Rules choose_rules(std::int64_t nodes, Dice& dice) {
-  Rules rules;
+RunRules choose_rules(std::int64_t nodes, Dice& dice) {
+  RunRules rules;
   switch (dice.between(0, 4)) {
     case 0:  // All or nothing.
       rules.min_nodes = rules.max_nodes = nodes;
@@ -34,7 +33,7 @@ Rules choose_rules(std::int64_t nodes, Dice& dice) {
   }
   rules.last_call = dice.between(1, 6) * 1s;
   rules.heartbeat_limit = dice.between(1, 5) * 1s;
-  rules.pardon = dice.chance(0.2) ? Duration{} : dice.between(1, 10) * 50ms;
+  rules.reconnect_grace = dice.chance(0.2) ? Duration{} : dice.between(1, 10) * 50ms;
   rules.max_restarts = dice.chance(0.3) ? dice.between(0, 3) : 1000;
   return rules;
 }
@@ -141,7 +140,7 @@ void choose_others(SessionPlan& plan, const std::vector<Kind>& kinds, Dice& dice
 void choose_groups(SessionPlan& plan, std::optional<std::int64_t> segment, Dice& dice) {
   const bool has_groups = dice.chance(0.25);
   if (!segment && (!has_groups || is_mixed(plan))) return;
-  Rules& rules = plan.rules;
+  RunRules& rules = plan.rules;
   rules.segment = segment.value_or(dice.between(1, 3));
   if (rules.segment == 0) return;
   const auto whole = [&rules](std::int64_t nodes) {
@@ -251,9 +250,10 @@ std::string describe(const SessionPlan& plan) {
          (plan.rules.segment > 0 ? ", in groups of " + std::to_string(plan.rules.segment) : "") +
          "; faults " + std::string(to_string(plan.faults)) + " for " + seconds(plan.chaos) +
          "; last call " + seconds(plan.rules.last_call) + ", heartbeat limit " +
-         seconds(plan.rules.heartbeat_limit) + ", pardon " + seconds(plan.rules.pardon) + ", " +
-         std::to_string(plan.rules.max_restarts) + " restarts, grace " + seconds(plan.grace) +
-         ", meeting within " + seconds(meeting_bound(plan));
+         seconds(plan.rules.heartbeat_limit) + ", reconnect grace " +
+         seconds(plan.rules.reconnect_grace) + ", " + std::to_string(plan.rules.max_restarts) +
+         " restarts, grace " + seconds(plan.grace) + ", meeting within " +
+         seconds(meeting_bound(plan));
 }
 
 }  // namespace regroup::sim

@@ -36,7 +36,7 @@ struct Fortune {
 enum class Ending { Nothing, Success, Failure, Close };
 
 struct SessionPlan {
-  core::coordinator::Rules rules;
+  RunRules rules;
   std::vector<SessionNodePlan> nodes;
   // Those without a session, as the world without a coordinator has them; mostly none.
   Plan others;

@@ -46,8 +46,7 @@ std::optional<std::string> SessionWorld::why_not_met() const {
   // Whose part is done may go, and keeps its place.
   std::set<std::string> done;
   for (const auto& one : coordinator->status({}).nodes)
-    if (one.place == core::coordinator::NodeStatus::Place::Done && !one.connected)
-      done.insert(one.address);
+    if (one.place == core::run::NodeStatus::Place::Done && !one.connected) done.insert(one.address);
   if (static_cast<std::int64_t>(state.participants.size()) != seats(done))
     return "the round should have " + std::to_string(seats(done)) + " members: " + there;
   if (!state.wait_list.empty()) return "somebody still waits: " + there;

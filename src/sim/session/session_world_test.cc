@@ -89,7 +89,7 @@ TEST(SessionWorld, Seed24RestartsAreNotForgotten) {
 
 // A member whose workers were being stopped lost its connection for a moment: the next round began
 // without it, and beside its workers.
-TEST(SessionWorld, Seed51WhoIsStoppingIsPardonedToo) {
+TEST(SessionWorld, Seed51WhoIsStoppingMayComeBackToo) {
   expect_good({.seed = 51, .torchrun_nodes = 0, .segment = 0});
 }
 

@@ -8,15 +8,19 @@
 
 #include "base/json_text.h"
 #include "base/seconds.h"
+#include "core/run/run_rules.h"
 #include "wire/bytes/half_pairs.h"
 
 namespace regroup::wire {
 namespace {
 
 namespace json = boost::json;
-using core::coordinator::NodeStatus;
-using core::coordinator::RunStatus;
-using core::coordinator::word_of;
+using core::run::NodeStatus;
+using core::run::PortStatus;
+using core::run::RuleRow;
+using core::run::RunStatus;
+using core::run::SessionCounters;
+using core::run::word_of;
 using Place = NodeStatus::Place;
 
 constexpr Place kPlaces[] = {Place::Idle,   Place::Member,  Place::Done,
@@ -57,19 +61,35 @@ std::string list_of(const Things& things) {
   return list + "]";
 }
 
+void add_rule(JsonObject& object, const char* name, std::int64_t value) { object.add(name, value); }
+void add_rule(JsonObject& object, const char* name, bool value) { object.add(name, value); }
+void add_rule(JsonObject& object, const char* name, Duration value) {
+  object.raw(name, seconds_text(value));
+}
+void add_rule(JsonObject& object, const char* name, const std::optional<std::int64_t>& value) {
+  if (value)
+    object.add(name, *value);
+  else
+    object.null(name);
+}
+void add_rule(JsonObject& object, const char* name, const std::vector<std::int64_t>& values) {
+  std::string list;
+  for (const std::int64_t value : values)
+    list += (list.empty() ? "" : ", ") + std::to_string(value);
+  object.raw(name, "[" + list + "]");
+}
+
 std::string json_of(const RunStatus& run) {
-  return JsonObject()
-      .add("run_id", run.run_id)
+  JsonObject object;
+  object.add("run_id", run.run_id)
       .add("round", run.round)
       .add("sealed", run.sealed)
       .add("closed", run.closed)
-      .add("succeeded", run.succeeded)
-      .add("min_nodes", run.rules.min_nodes)
-      .add("max_nodes", run.rules.max_nodes)
-      .add("segment", run.rules.segment)
-      .add("restarts", run.restarts)
-      .add("max_restarts", run.rules.max_restarts)
-      .raw("heartbeat_limit", seconds_text(run.rules.heartbeat_limit))
+      .add("succeeded", run.succeeded);
+  core::run::for_each_rule([&](const RuleRow& row, auto member) {
+    if (*row.status != 0) add_rule(object, row.status, run.rules.*member);
+  });
+  return object.add("restarts", run.restarts)
       .add("awaited", run.awaited)
       .add("last_verdict", run.last_verdict)
       .raw("nodes", list_of(run.nodes))
@@ -126,6 +146,18 @@ void read(const json::object& object, const char* name, Duration& into) {
     into = std::chrono::round<Duration>(std::chrono::duration<double>(seconds));
 }
 
+void read(const json::object& object, const char* name, std::optional<std::int64_t>& into) {
+  const json::value* value = field(object, name);
+  if (value != nullptr && value->is_int64()) into = value->get_int64();
+}
+
+void read(const json::object& object, const char* name, std::vector<std::int64_t>& into) {
+  const json::value* list = field(object, name);
+  if (list == nullptr || !list->is_array()) return;
+  for (const json::value& one : list->get_array())
+    if (one.is_int64()) into.push_back(one.get_int64());
+}
+
 NodeStatus node_of(const json::object& object) {
   NodeStatus node;
   read(object, "name", node.name);
@@ -134,8 +166,7 @@ NodeStatus node_of(const json::object& object) {
   read(object, "place", place);
   for (const Place one : kPlaces)
     if (word_of(one) == place) node.place = one;
-  const json::value* rank = field(object, "rank");
-  if (rank != nullptr && rank->is_int64()) node.rank = rank->get_int64();
+  read(object, "rank", node.rank);
   read(object, "workers", node.workers);
   read(object, "connected", node.connected);
   read(object, "has_session", node.has_session);
@@ -159,12 +190,10 @@ RunStatus run_of(const json::object& object) {
   read(object, "sealed", run.sealed);
   read(object, "closed", run.closed);
   read(object, "succeeded", run.succeeded);
-  read(object, "min_nodes", run.rules.min_nodes);
-  read(object, "max_nodes", run.rules.max_nodes);
-  read(object, "segment", run.rules.segment);
+  core::run::for_each_rule([&](const RuleRow& row, auto member) {
+    if (*row.status != 0) read(object, row.status, run.rules.*member);
+  });
   read(object, "restarts", run.restarts);
-  read(object, "max_restarts", run.rules.max_restarts);
-  read(object, "heartbeat_limit", run.rules.heartbeat_limit);
   read(object, "awaited", run.awaited);
   read(object, "last_verdict", run.last_verdict);
   for_each(object, "nodes", [&](const json::object& node) { run.nodes.push_back(node_of(node)); });

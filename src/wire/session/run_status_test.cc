@@ -5,8 +5,9 @@
 namespace regroup::wire {
 namespace {
 
-using core::coordinator::NodeStatus;
-using core::coordinator::RunStatus;
+using core::run::NodeStatus;
+using core::run::PortStatus;
+using core::run::RunStatus;
 using Place = NodeStatus::Place;
 
 PortStatus some_status() {
@@ -25,9 +26,9 @@ PortStatus some_status() {
                 .succeeded = true,
                 .rules = {.min_nodes = 2,
                           .max_nodes = 5,
-                          .heartbeat_limit = 1500ms,
                           .max_restarts = 3,
-                          .segment = 6},
+                          .segment = 6,
+                          .heartbeat_limit = 1500ms},
                 .restarts = 1,
                 .awaited = "round 7: missing: n2",
                 .last_verdict = "rank 3 failed\nTraceback",
@@ -96,7 +97,7 @@ TEST(RunStatus, ReadsWhatNewerAndOlderOnesSay) {
   const RunStatus& run = read->runs.front();
   EXPECT_EQ(run.run_id, "a");
   EXPECT_EQ(run.round, 0);
-  EXPECT_EQ(run.rules, core::coordinator::Rules{});
+  EXPECT_EQ(run.rules, RunRules{});
   ASSERT_EQ(run.nodes.size(), 1u);
   EXPECT_EQ(run.nodes[0].name, "n\xef\xbf\xbd");
   EXPECT_EQ(run.nodes[0].place, Place::Idle);

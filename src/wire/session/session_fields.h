@@ -3,22 +3,27 @@
 //
 // One list of fields serves both directions: a codec that writes takes what it is shown, one that
 // reads fills it in, so the two cannot come apart. Fields are only ever added at the end of a
-// message (added()), never inside a part of it (Rules, Failure): an older peer finds the rest by
+// message (added()), never inside a part of it (Claim, Failure): an older peer finds the rest by
 // position, and says nothing of what it does not know.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "core/coordinator/messages.h"
+#include "core/run/run_rules.h"
 #include "wire/bytes/limits.h"
 
 namespace regroup::wire::session {
 
 namespace coordinator = core::coordinator;
 namespace rendezvous = core::rendezvous;
+namespace run = core::run;
 
 // What stands at the front of a hello. A newer peer says more.
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = std::max<std::uint32_t>(2, run::newest_rule());
 
 struct Kind {
   std::uint8_t number;
@@ -107,21 +112,40 @@ void fields(Codec& codec, Of<Codec, rendezvous::Claim>& claim) {
 }
 
 template <class Codec>
-void fields(Codec& codec, Of<Codec, coordinator::Rules>& rules) {
-  codec.count("the minimum of nodes", rules.min_nodes, {.least = 1});
-  codec.count("the maximum of nodes", rules.max_nodes, {.least = 1});
-  codec.duration("the last call", rules.last_call);
-  codec.duration("the heartbeat limit", rules.heartbeat_limit);
-  codec.duration("the pardon", rules.pardon);
-  codec.number("the restart limit", rules.max_restarts);
-  codec.duration("the restart window", rules.window);
-  codec.flag("the mark of counting per node", rules.per_node);
-  codec.count("the crash loop", rules.crash_loop);
-  codec.duration("the crash loop's time", rules.crash_loop_time);
-  codec.numbers("the codes", rules.no_restart_codes);
-  codec.count("the strikes", rules.node_strikes);
-  codec.optional("the limit of changes", rules.max_changes,
-                 [&](auto& changes) { codec.count("the limit of changes", changes); });
+void rule(Codec& codec, const run::RuleRow& row, Of<Codec, std::int64_t>& value) {
+  codec.count(row.text, value, {.least = row.least});
+}
+template <class Codec>
+void rule(Codec& codec, const run::RuleRow& row, Of<Codec, Duration>& value) {
+  codec.duration(row.text, value);
+}
+template <class Codec>
+void rule(Codec& codec, const run::RuleRow& row, Of<Codec, bool>& value) {
+  codec.flag(row.text, value);
+}
+template <class Codec>
+void rule(Codec& codec, const run::RuleRow& row, Of<Codec, std::vector<std::int64_t>>& value) {
+  codec.numbers(row.text, value);
+}
+template <class Codec>
+void rule(Codec& codec, const run::RuleRow& row, Of<Codec, std::optional<std::int64_t>>& value) {
+  codec.optional(row.text, value,
+                 [&](auto& number) { codec.count(row.text, number, {.least = row.least}); });
+}
+
+// The rules that this version of the protocol has brought.
+template <class Codec>
+void rules_since(Codec& codec, Of<Codec, RunRules>& rules, std::uint32_t version) {
+  run::for_each_rule([&](const run::RuleRow& row, auto member) {
+    if (row.since == version) rule(codec, row, rules.*member);
+  });
+}
+
+// Those of later versions than 2, at the end of a message.
+template <class Codec>
+void newer_rules(Codec& codec, Of<Codec, RunRules>& rules) {
+  for (std::uint32_t version = 3; version <= run::newest_rule(); ++version)
+    codec.added([&] { rules_since(codec, rules, version); });
 }
 
 template <class Codec>
@@ -167,11 +191,12 @@ void fields(Codec& codec, Of<Codec, coordinator::Hello>& hello) {
                  [&](auto& running) { fields(codec, running); });
   codec.count("the restarts so far", hello.restarts);
   codec.flag("the mark of coming again", hello.again);
-  fields(codec, hello.rules);
-  codec.added([&] {  // In version 2.
-    codec.count("the segment", hello.rules.segment);
+  rules_since(codec, hello.rules, 1);
+  codec.added([&] {
+    rules_since(codec, hello.rules, 2);
     codec.text("the group", hello.claim.group);
   });
+  newer_rules(codec, hello.rules);
 }
 
 template <class Codec>
@@ -242,8 +267,9 @@ void fields(Codec& codec, Of<Codec, coordinator::Where>& where) {
 template <class Codec>
 void fields(Codec& codec, Of<Codec, coordinator::Welcome>& welcome) {
   codec.flag("the mark of a member", welcome.member);
-  fields(codec, welcome.rules);
-  codec.added([&] { codec.count("the segment", welcome.rules.segment); });  // In version 2.
+  rules_since(codec, welcome.rules, 1);
+  codec.added([&] { rules_since(codec, welcome.rules, 2); });
+  newer_rules(codec, welcome.rules);
 }
 
 template <class Codec>
@@ -323,7 +349,7 @@ void fields(Codec& codec, Of<Codec, coordinator::Blamed>& blamed) {
   codec.count("the round", blamed.round);
   codec.optional("the blamed rank", blamed.blame.rank,
                  [&](auto& rank) { codec.number("the blamed rank", rank); });
-  codec.text("where they are", blamed.blame.summary);
+  codec.text("the summary", blamed.blame.summary);
 }
 
 }  // namespace regroup::wire::session

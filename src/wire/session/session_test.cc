@@ -85,17 +85,17 @@ coordinator::Hello full_hello() {
           .rules = {.min_nodes = 2,
                     .max_nodes = 16,
                     .last_call = 31s,
-                    .heartbeat_limit = 6s,
-                    .pardon = 250ms,
                     .max_restarts = 5,
-                    .window = 61min,
+                    .restart_window = 61min,
                     .per_node = true,
                     .crash_loop = 9,
                     .crash_loop_time = 32s,
                     .no_restart_codes = {2, -9},
                     .node_strikes = 11,
-                    .max_changes = 12,
-                    .segment = 14},
+                    .max_membership_changes = 12,
+                    .segment = 14,
+                    .heartbeat_limit = 6s,
+                    .reconnect_grace = 250ms},
           .running = coordinator::Running{.place = {.round = 8, .rank = 2, .world_size = 5},
                                           .restart_count = 3,
                                           .done = true},
@@ -115,19 +115,24 @@ coordinator::Bytes32 counted_from(std::uint8_t first) {
 
 // Everything set, and to values that no other field has.
 std::vector<FromAgent> full_from_agent() {
-  return {full_hello(),
-          coordinator::Join{.number = 7, .bootstrap = {.address = "fe80::1%eth0", .port = 65535}},
-          coordinator::Failed{.round = 9, .failure = kFailure},
-          coordinator::Done{.round = 10},
-          coordinator::Leave{.why = "preempted", .close = true},
-          coordinator::Ping{.number = std::numeric_limits<std::uint64_t>::max()},
-          coordinator::Look{.run_id = "job-8"},
-          coordinator::Warn{.signal = 10},
-          coordinator::Prove{counted_from(100)},
-          coordinator::AgentProof{counted_from(140)}};
+  return {
+      full_hello(),
+      coordinator::Join{.number = 7, .bootstrap = {.address = "fe80::1%eth0", .port = 65535}},
+      coordinator::Failed{.round = 9, .failure = kFailure},
+      coordinator::Done{.round = 10},
+      coordinator::Leave{.why = "preempted", .close = true},
+      coordinator::Ping{.number = std::numeric_limits<std::uint64_t>::max()},
+      coordinator::Look{.run_id = "job-8"},
+      coordinator::Warn{.signal = 10},
+      coordinator::Prove{counted_from(100)},
+      coordinator::AgentProof{counted_from(140)},
+      coordinator::Stalled{.round = 24, .votes = core::hang::Votes{.suspects = 2, .spinning = 6}},
+      coordinator::Where{.round = 25,
+                         .ranks = {{.rank = 3, .at = {"in read() under DataLoader", false}},
+                                   {.rank = 4, .at = {"in all_reduce", true}}}}};
 }
 std::vector<FromCoordinator> full_from_coordinator() {
-  return {coordinator::Welcome{.member = true, .rules = {.heartbeat_limit = 7s, .segment = 15}},
+  return {coordinator::Welcome{.member = true, .rules = {.segment = 15, .heartbeat_limit = 7s}},
           coordinator::Progress{.text = "round 3: 5 of 6..8 nodes joined; missing: n7",
                                 .brief = "waiting for nodes: 5 of 6..8 here",
                                 .last_call = 12s,
@@ -155,7 +160,9 @@ std::vector<FromCoordinator> full_from_coordinator() {
           coordinator::Report{.json = R"({"runs": []})"},
           coordinator::Warned{.signal = 12, .node = "gpu-03"},
           coordinator::Challenge{counted_from(180)},
-          coordinator::CoordinatorProof{counted_from(220)}};
+          coordinator::CoordinatorProof{counted_from(220)},
+          coordinator::Hangs{.round = 26, .all_say_so = true},
+          coordinator::Blamed{.round = 27, .blame = {.rank = 3, .summary = "rank 3 is in read()"}}};
 }
 
 template <class Variant, std::size_t... I>
@@ -228,10 +235,10 @@ TEST(Session, HasTheBytesOfTheProtocol) {
 TEST(Session, HasTheSizesOfTheProtocol) {
   std::vector<std::size_t> sizes;
   for (const auto& message : default_from_agent()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(159, 19, 37, 13, 10, 13, 9, 13, 37, 37));
+  EXPECT_THAT(sizes, testing::ElementsAre(159, 19, 37, 13, 10, 13, 9, 13, 37, 37, 14, 17));
   sizes.clear();
   for (const auto& message : default_from_coordinator()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(100, 15, 76, 51, 5, 10, 13, 9, 17, 37, 37));
+  EXPECT_THAT(sizes, testing::ElementsAre(100, 15, 76, 51, 5, 10, 13, 9, 17, 37, 37, 14, 18));
 }
 
 TEST(Session, ASealedFrameIsAsLongForTenThousandNodesAsForTwo) {
@@ -324,7 +331,7 @@ TEST(Session, AcceptsANewerVersionAndRefusesNone) {
 }
 
 TEST(Session, SkipsKindsThatItDoesNotKnow) {
-  for (const int kind : {0, 11, 64, 65, 75, 255}) {
+  for (const int kind : {0, 13, 64, 65, 77, 255}) {
     SCOPED_TRACE(kind);
     const auto parsed =
         parse_frame_from_agent(hand_made(static_cast<std::uint8_t>(kind), "news") + "x");
@@ -332,7 +339,7 @@ TEST(Session, SkipsKindsThatItDoesNotKnow) {
     ASSERT_NE(skipped, nullptr);
     EXPECT_EQ(skipped->size, kHead + 4);
   }
-  for (const int kind : {0, 1, 10, 64, 76, 255}) {
+  for (const int kind : {0, 1, 12, 64, 78, 255}) {
     SCOPED_TRACE(kind);
     const auto parsed =
         parse_frame_from_coordinator(hand_made(static_cast<std::uint8_t>(kind), ""));
@@ -452,7 +459,8 @@ TEST(Session, RefusesNumbersThatCannotBe) {
             "a hello frame: the last call is -1 ns, below zero");
   EXPECT_THAT(why([](Hello& h) { h.rules.heartbeat_limit = -1s; }),
               HasSubstr("the heartbeat limit"));
-  EXPECT_THAT(why([](Hello& h) { h.rules.pardon = -1s; }), HasSubstr("the pardon"));
+  EXPECT_THAT(why([](Hello& h) { h.rules.reconnect_grace = -1s; }),
+              HasSubstr("the reconnect grace"));
   EXPECT_THAT(why([](Hello& h) { h.rules.segment = -1; }), HasSubstr("the segment is -1"));
   EXPECT_THAT(why([](Hello& h) { h.claim.wish = -1; }), HasSubstr("the wish is -1"));
   EXPECT_THAT(why([](Hello& h) { h.claim.held->round = -1; }), HasSubstr("the held round is -1"));

@@ -1,6 +1,6 @@
-#include "core/coordinator/run_status.h"
+#include "core/run/run_status.h"
 
-namespace regroup::core::coordinator {
+namespace regroup::core::run {
 
 std::string_view word_of(NodeStatus::Place place) {
   switch (place) {
@@ -20,4 +20,4 @@ std::string_view word_of(NodeStatus::Place place) {
   return "";
 }
 
-}  // namespace regroup::core::coordinator
+}  // namespace regroup::core::run

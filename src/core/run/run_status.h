@@ -1,4 +1,4 @@
-// How a run stands, for people.
+// How the runs at a port and their nodes stand, for people.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/coordinator/messages.h"
+#include "regroup/run_rules.h"
 #include "regroup/time.h"
 
-namespace regroup::core::coordinator {
+namespace regroup::core::run {
 
 struct NodeStatus {
   enum class Place { Idle, Member, Done, Joined, Waiting, Spare };
@@ -32,11 +32,27 @@ struct RunStatus {
   bool sealed = false;
   bool closed = false;
   bool succeeded = false;
-  Rules rules;
+  RunRules rules;
   std::int64_t restarts = 0;
   std::string awaited;  // What is waited for, in one sentence; empty: nothing.
   std::string last_verdict;
   std::vector<NodeStatus> nodes;  // Members by rank, then the others by name.
 };
 
-}  // namespace regroup::core::coordinator
+struct SessionCounters {
+  std::uint64_t sessions = 0;  // Now.
+  std::uint64_t sessions_ever = 0;
+  std::uint64_t messages_in = 0;
+  std::uint64_t messages_out = 0;
+  std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_out = 0;
+  std::uint64_t refused = 0;  // Sessions closed for what they said, did not say, or did not read.
+  friend bool operator==(const SessionCounters&, const SessionCounters&) = default;
+};
+
+struct PortStatus {
+  SessionCounters counters = {};
+  std::vector<RunStatus> runs = {};
+};
+
+}  // namespace regroup::core::run
