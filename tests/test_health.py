@@ -422,7 +422,7 @@ class Clients(HealthTest):
 
     def test_nothing_wakes_up_while_nobody_asks(self):
         [thread] = [task for task in Path(f"/proc/{self.launcher.pid}/task").iterdir()
-                    if (task / "comm").read_text() == "regroup-health\n"]
+                    if (task / "comm").read_text() == "health\n"]
 
         def sleeps():
             """Two seconds without a wake-up; whatever the last questions left behind is over by then."""

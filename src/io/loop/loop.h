@@ -2,6 +2,10 @@
 //
 // Everything handed to it runs on the thread that calls run(). Only post() and stop() may be called
 // from other threads.
+//
+// In one turn those descriptors that are ready are served first, then a signal, then the timers
+// that are due, then what was posted before the turn. What comes meanwhile has the next turn, so
+// nobody who keeps asking for more holds up the others.
 #pragma once
 
 #include <sys/types.h>
@@ -11,10 +15,6 @@
 
 #include "base/instant.h"
 #include "regroup/result.h"
-
-namespace boost::asio {
-class io_context;
-}
 
 namespace regroup::io {
 
@@ -42,10 +42,11 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // Until stop().
+  // Until stop(), also one from before. What is still to be done then is never done: a loop runs
+  // once.
   void run();
   void stop();
-  void post(std::function<void()> task);
+  void post(std::function<void()> task);  // In the order of the calls.
 
   // Whoever has sent something hears it now. For a timer's task that judges who has been silent:
   // after a slow turn of ours its moment may come before what lies in the sockets has been read.
@@ -56,27 +57,31 @@ class Loop {
   // have it blocked, so call this before starting any.
   Result<void> on_signal(int number, std::function<void(const SignalEvent&)> handler);
 
-  // For the other files of this room.
-  boost::asio::io_context& context();
+  // For the other rooms of io.
   ReadySet& sockets();
 
  private:
+  friend class Timer;
   struct Impl;
   explicit Loop(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
-// One deadline. Setting it again replaces the earlier one.
+// One deadline. Setting it again replaces the earlier one. It does not outlive its loop; its own
+// task may destroy it.
 class Timer {
  public:
   explicit Timer(Loop& loop);
   ~Timer();
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  // Never runs before the instant, nor from inside this call.
   void set(Instant at, std::function<void()> task);
   void cancel();
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace regroup::io

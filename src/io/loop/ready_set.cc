@@ -27,8 +27,10 @@ void ReadySet::remove(int fd, Watcher& watcher) {
     if (batch_[i].data.ptr == &watcher) batch_[i].data.ptr = nullptr;
 }
 
-bool ReadySet::dispatch() {
-  batch_size_ = ::epoll_wait(epoll_.get(), batch_.data(), static_cast<int>(batch_.size()), 0);
+bool ReadySet::dispatch_within(int milliseconds) {
+  batch_size_ =
+      ::epoll_wait(epoll_.get(), batch_.data(), static_cast<int>(batch_.size()), milliseconds);
+  CHECK(batch_size_ >= 0 || errno == EINTR);
   for (int i = 0; i < batch_size_; ++i)
     if (auto* watcher = static_cast<Watcher*>(batch_[i].data.ptr)) watcher->ready(batch_[i].events);
   const bool somebody = batch_size_ > 0;

@@ -1,8 +1,7 @@
-// The sockets of a loop, watched directly: an epoll set of its own inside the loop.
+// Descriptors and who is called when they are ready: one epoll set, which is the heart of a loop.
 //
-// A busy store has a socket ready at every look, and what a general loop does for each of them (an
-// operation, a handler, a queue) is a good part of what a request costs. docs/decisions.md has the
-// numbers. For this room alone; lives on the loop's thread.
+// A busy store has a socket ready at every look, so nothing stands between the kernel's list and
+// the one who is called: no operation, no queue. Lives on the thread of its loop.
 #pragma once
 
 #include <sys/epoll.h>
@@ -33,7 +32,10 @@ class ReadySet {
   void remove(int fd, Watcher& watcher);
 
   // Calls those who are ready now, a batch of them at most. False if nobody is.
-  bool dispatch();
+  bool dispatch() { return dispatch_within(0); }
+
+  // The same, but sleeps until somebody is. False if a signal's handler interrupted the sleep.
+  bool sleep_and_dispatch() { return dispatch_within(-1); }
 
   // Calls everybody who is ready now, once at least; not from inside a watcher's call.
   void dispatch_all();
@@ -41,6 +43,8 @@ class ReadySet {
   int descriptor() const { return epoll_.get(); }  // Readable when somebody is ready.
 
  private:
+  bool dispatch_within(int milliseconds);
+
   Descriptor epoll_;
   // Of the dispatch that is under way: a watcher that is removed must not be called any more.
   std::array<epoll_event, 256> batch_;

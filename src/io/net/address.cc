@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "io/loop/thread_name.h"
+
 namespace regroup::io {
 namespace {
 
@@ -86,6 +88,7 @@ Addresses resolve(const std::string& host, std::uint16_t port, Instant deadline)
   auto answer = promise.get_future();
   try {
     std::thread([host, port, promise = std::move(promise)]() mutable {
+      name_this_thread("name lookup");
       promise.set_value(look_up_name(host, port));
     }).detach();
   } catch (const std::system_error& error) {

@@ -6,9 +6,11 @@
 #include <system_error>
 #include <utility>
 
+#include "io/loop/thread_name.h"
+
 namespace regroup::runtime {
 
-Result<std::thread> start_quiet_thread(std::function<void()> body) {
+Result<std::thread> start_quiet_thread(const char* name, std::function<void()> body) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -17,7 +19,10 @@ Result<std::thread> start_quiet_thread(std::function<void()> body) {
   pthread_sigmask(SIG_BLOCK, &all, &before);
   Result<std::thread> started;
   try {
-    started = std::thread(std::move(body));
+    started = std::thread([name, body = std::move(body)] {
+      io::name_this_thread(name);
+      body();
+    });
   } catch (const std::system_error& error) {
     started = fail(ErrorKind::Io, std::string("no thread for the output of workers: ") +
                                       error.what() + ". Raise the limit on processes (ulimit -u).");

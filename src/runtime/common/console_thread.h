@@ -9,6 +9,7 @@
 
 namespace regroup::runtime {
 
-Result<std::thread> start_quiet_thread(std::function<void()> body);
+// `name` is what people see (io/loop/thread_name.h).
+Result<std::thread> start_quiet_thread(const char* name, std::function<void()> body);
 
 }  // namespace regroup::runtime

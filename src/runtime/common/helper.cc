@@ -1,7 +1,5 @@
 #include "runtime/common/helper.h"
 
-#include <pthread.h>
-
 #include <mutex>
 
 #include "runtime/common/console_thread.h"
@@ -41,8 +39,7 @@ void Helper::start(std::function<void()> work, std::function<void(const std::str
   const auto deliver = [post = poster(), done = std::move(done)](const std::string& trouble) {
     post([done, trouble] { done(trouble); });
   };
-  auto thread = start_quiet_thread([name = name_, work = std::move(work), deliver] {
-    ::pthread_setname_np(::pthread_self(), name.c_str());
+  auto thread = start_quiet_thread(name_.c_str(), [work = std::move(work), deliver] {
     work();
     deliver("");
   });

@@ -285,7 +285,7 @@ StackTaker::StackTaker(std::vector<StackTarget> targets, StackOptions options,
     return;
   }
   impl_ = std::make_shared<Impl>(std::move(targets), std::move(options), done, std::move(*wake));
-  auto thread = start_quiet_thread([impl = impl_] {
+  auto thread = start_quiet_thread("stacks", [impl = impl_] {
     impl->run();
     const std::lock_guard held(impl->lock);
     impl->ended = true;

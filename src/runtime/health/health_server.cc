@@ -1,7 +1,5 @@
 #include "runtime/health/health_server.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <map>
 #include <system_error>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "io/loop/clock.h"
+#include "io/loop/thread_name.h"
 #include "io/net/connection.h"
 #include "io/net/listener.h"
 #include "runtime/common/limits.h"
@@ -207,7 +206,7 @@ class ThreadedServer final : public HealthServer {
     host_.emplace(*loop_, *listener_, *probe_, std::move(source.warn));
     try {
       thread_ = std::thread([this] {
-        ::pthread_setname_np(::pthread_self(), "regroup-health");
+        io::name_this_thread("health");
         loop_->run();
       });
     } catch (const std::system_error& error) {

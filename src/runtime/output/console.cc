@@ -87,7 +87,7 @@ Result<std::unique_ptr<ConsoleWriter>> ConsoleWriter::start(
   state->fd = std::move(*copy);
   state->warn = std::move(warn);
   state->own_line = std::move(own_line);
-  auto thread = start_quiet_thread([state] { run(*state); });
+  auto thread = start_quiet_thread("console", [state] { run(*state); });
   if (!thread) return tl::unexpected(thread.error());
   // Nobody can join a thread that hangs in a write; the state says when it has ended.
   thread->detach();

@@ -38,7 +38,7 @@ Result<std::unique_ptr<PumpLoop>> PumpLoop::start(std::vector<Screen*> screens, 
   if (!wake_up) return tl::unexpected(wake_up.error());
   std::unique_ptr<PumpLoop> loop(
       new PumpLoop(std::move(screens), std::move(warn), std::move(*wake_up)));
-  auto thread = start_quiet_thread([raw = loop.get()] { raw->run(); });
+  auto thread = start_quiet_thread("output", [raw = loop.get()] { raw->run(); });
   if (!thread) return tl::unexpected(thread.error());
   loop->thread_ = std::move(*thread);
   return loop;

@@ -4,12 +4,17 @@
 #include <system_error>
 #include <utility>
 
+#include "io/loop/thread_name.h"
+
 namespace regroup::runtime {
 
 Result<void> Heartbeat::start(Duration interval, std::function<void()> beat) {
   running_ = true;
   try {
-    thread_ = std::thread([this, interval, beat = std::move(beat)] { run(interval, beat); });
+    thread_ = std::thread([this, interval, beat = std::move(beat)] {
+      io::name_this_thread("heartbeat");
+      run(interval, beat);
+    });
   } catch (const std::system_error& error) {
     running_ = false;
     return fail(ErrorKind::Io, std::string("no thread for the heartbeats: ") + error.what());

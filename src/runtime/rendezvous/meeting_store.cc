@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "io/loop/clock.h"
+#include "io/loop/thread_name.h"
 #include "io/net/address.h"
 #include "io/net/interfaces.h"
 #include "runtime/common/backoff.h"
@@ -228,6 +229,7 @@ class Search {
     auto answer = promise.get_future();
     try {
       std::thread([work = std::move(work), promise = std::move(promise)]() mutable {
+        io::name_this_thread("meeting place");
         promise.set_value(work());
       }).detach();
     } catch (const std::system_error& error) {

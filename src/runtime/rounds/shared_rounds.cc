@@ -1,11 +1,10 @@
 #include "runtime/rounds/shared_rounds.h"
 
-#include <pthread.h>
-
 #include <cstdio>
 #include <utility>
 
 #include "io/loop/clock.h"
+#include "io/loop/thread_name.h"
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/exchange.h"
 #include "runtime/rounds/exit_barrier.h"
@@ -66,7 +65,7 @@ SharedRounds::SharedRounds(io::Loop& loop, std::unique_ptr<RendezvousHandler> ha
       handler_(std::move(handler)),
       here_(std::make_shared<bool>(true)),
       thread_([this] {
-        ::pthread_setname_np(::pthread_self(), "rounds");
+        io::name_this_thread("rounds");
         run();
       }) {}
 

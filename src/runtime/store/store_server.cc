@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "io/loop/loop.h"
+#include "io/loop/thread_name.h"
 #include "regroup/store.h"
 #include "runtime/coordinator/coordinator_host.h"
 #include "runtime/session/session_secret.h"
@@ -39,7 +40,10 @@ class ThreadedServer final : public StoreServer {
     if (!host) return tl::unexpected(host.error());
     host_ = std::move(*host);
     try {
-      thread_ = std::thread([this] { loop_->run(); });
+      thread_ = std::thread([this] {
+        io::name_this_thread("store");
+        loop_->run();
+      });
     } catch (const std::system_error& error) {
       return fail(ErrorKind::Io, std::string("no thread for a store server: ") + error.what());
     }

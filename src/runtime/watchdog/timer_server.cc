@@ -14,6 +14,7 @@
 #include "io/file/pipe.h"
 #include "io/loop/clock.h"
 #include "io/loop/loop.h"
+#include "io/loop/thread_name.h"
 #include "io/process/process_watch.h"
 #include "io/process/signals.h"
 #include "regroup/timer.h"
@@ -156,7 +157,10 @@ TimerServer::~TimerServer() { stop(); }
 void TimerServer::start() {
   if (impl_->thread.joinable()) return;
   impl_->stopping = false;
-  impl_->thread = std::thread([impl = impl_] { impl->run(); });
+  impl_->thread = std::thread([impl = impl_] {
+    io::name_this_thread("timers");
+    impl->run();
+  });
 }
 
 void TimerServer::stop() {
@@ -195,7 +199,10 @@ class PipeServer final : public PipeTimerServer {
          .warn = [this](const std::string& line) { warn(line); }});
     if (!host) return tl::unexpected(host.error());
     host_ = std::move(*host);
-    thread_ = std::thread([this] { loop_->run(); });
+    thread_ = std::thread([this] {
+      io::name_this_thread("timers");
+      loop_->run();
+    });
     return {};
   }
 

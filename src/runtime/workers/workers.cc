@@ -58,7 +58,7 @@ class LocalWorkers final : public Workers {
         runtime::GroupEvents{.over = [this](WorkersResult result) { over(std::move(result)); }});
     // The workers die with the thread that starts them, so it is the one that lives as long.
     std::promise<Result<void>> started;
-    auto thread = runtime::start_quiet_thread([this, &started] {
+    auto thread = runtime::start_quiet_thread("workers", [this, &started] {
       auto begun = group_->start();
       const bool running = begun.has_value();
       if (running) pids_ = group_->pids();

@@ -32,6 +32,12 @@ struct Words {
   std::string operator()(const Look&) const { return "look"; }
   std::string operator()(const Prove&) const { return "prove"; }
   std::string operator()(const AgentProof&) const { return "proof"; }
+  std::string operator()(const Stalled& stalled) const {
+    return stalled.votes ? "stalled in round " + number(stalled.round) : "stalled no more";
+  }
+  std::string operator()(const Where& where) const {
+    return "where, of " + std::to_string(where.ranks.size()) + " ranks";
+  }
 
   std::string operator()(const Welcome& welcome) const {
     return welcome.member ? "welcome, run on" : "welcome";
@@ -55,6 +61,12 @@ struct Words {
   std::string operator()(const Report&) const { return "report"; }
   std::string operator()(const Challenge&) const { return "challenge"; }
   std::string operator()(const CoordinatorProof&) const { return "proof"; }
+  std::string operator()(const Hangs& hangs) const {
+    return hangs.all_say_so ? "round " + number(hangs.round) + " hangs" : "hangs no more";
+  }
+  std::string operator()(const Blamed& blamed) const {
+    return "blamed: " + (blamed.blame.rank ? number(*blamed.blame.rank) : "nobody");
+  }
 };
 
 }  // namespace
