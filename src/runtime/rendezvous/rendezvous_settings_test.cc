@@ -73,12 +73,12 @@ TEST(Rendezvous, WholeGroupsNeedAKeyAndWholeNumbers) {
   // Whoever makes a rendezvous is told, too; also that a shared file has no coordinator.
   parameters = between(2, 6);
   parameters.endpoint = "127.0.0.1:0";
-  const AgentPart part{.rules = {.segment = 2}};
-  EXPECT_THAT(meet(parameters, part).error().message, HasSubstr("Pass --topology-key"));
+  const runtime::AgentPart part{.rules = {.segment = 2}};
+  EXPECT_THAT(runtime::meet(parameters, part).error().message, HasSubstr("Pass --topology-key"));
   parameters.topology_key = "rack-1";
   parameters.endpoint = "never-made";
   parameters.config["store_type"] = "file";
-  EXPECT_THAT(meet(parameters, part).error().message,
+  EXPECT_THAT(runtime::meet(parameters, part).error().message,
               HasSubstr("--segment needs a coordinator, and there is none at 'never-made'"));
 }
 
