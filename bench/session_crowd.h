@@ -88,7 +88,7 @@ struct Agent {
   enum class Stage { Asking, Greeted, Known, Lost };
 
   Agent(std::size_t number, std::size_t nodes)
-      : member(hello_of(number, nodes)), pulse(Rules{}.heartbeat_limit, io::now()) {}
+      : member(hello_of(number, nodes)), pulse(RunRules{}.heartbeat_limit, io::now()) {}
 
   int fd = -1;
   Stage stage = Stage::Asking;
