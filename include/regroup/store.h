@@ -139,11 +139,11 @@ struct StoreServerOptions {
   std::string secret_file = {};
 };
 
-// A store server inside this process, on a thread of its own. Clients may be PyTorch's.
+// A store server inside this process, on a thread that all its servers share. Clients may be PyTorch's.
 class StoreServer {
  public:
   static Result<std::unique_ptr<StoreServer>> start(const StoreServerOptions& options);
-  virtual ~StoreServer() = default;  // Closes every connection and joins the thread.
+  virtual ~StoreServer() = default;  // Closes every connection.
   virtual std::uint16_t port() const = 0;
 
   // Forgets every key and closes every connection, so that whoever waited sees it end; then goes on

@@ -1,8 +1,11 @@
-// The public store server: a host, its loop, and the thread they live on.
+// The public store server: a host on the thread that all servers of the process share.
 #include <future>
+#include <memory>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "io/loop/loop.h"
 #include "io/loop/thread_name.h"
@@ -14,18 +17,67 @@
 namespace regroup {
 namespace {
 
-class ThreadedServer final : public StoreServer {
+// A node may serve two stores, that of the rendezvous and that of its workers. Neither needs a
+// thread of its own: a request takes microseconds, and nothing that a store does ever waits.
+class ServerThread {
  public:
-  ~ThreadedServer() override {
-    if (!thread_.joinable()) return;
+  // The one of the process. It ends with its last server.
+  static Result<std::shared_ptr<ServerThread>> get() {
+    static std::mutex mutex;
+    static std::weak_ptr<ServerThread> current;
+    const std::lock_guard lock(mutex);
+    if (auto there = current.lock()) return there;
+    auto loop = io::Loop::open({.linger = runtime::kStoreLinger});
+    if (!loop) return tl::unexpected(loop.error());
+    try {
+      auto started = std::make_shared<ServerThread>(std::move(*loop));
+      current = started;
+      return started;
+    } catch (const std::system_error& error) {
+      return fail(ErrorKind::Io, std::string("no thread for a store server: ") + error.what());
+    }
+  }
+
+  explicit ServerThread(std::unique_ptr<io::Loop> loop)
+      : loop_(std::move(loop)), thread_([this] {
+          io::name_this_thread("store");
+          loop_->run();
+        }) {}
+  ~ServerThread() {
     loop_->stop();
     thread_.join();
   }
+  ServerThread(const ServerThread&) = delete;
+  ServerThread& operator=(const ServerThread&) = delete;
+
+  io::Loop& loop() { return *loop_; }
+
+  // From any thread but its own; returns when it is done.
+  template <class Task>
+  std::invoke_result_t<Task> run(Task task) {
+    // Shared: the caller may be gone before set_value() has returned.
+    auto done = std::make_shared<std::promise<std::invoke_result_t<Task>>>();
+    auto answer = done->get_future();
+    loop_->post([task = std::move(task), done]() mutable { done->set_value(task()); });
+    return answer.get();
+  }
+
+ private:
+  std::unique_ptr<io::Loop> loop_;
+  std::thread thread_;
+};
+
+class ThreadedServer final : public StoreServer {
+ public:
+  ~ThreadedServer() override {
+    if (host_ == nullptr) return;
+    thread_->run([this] {
+      host_.reset();
+      return 0;
+    });
+  }
 
   Result<void> start(const StoreServerOptions& options) {
-    auto loop = io::Loop::open({.linger = runtime::kStoreLinger});
-    if (!loop) return tl::unexpected(loop.error());
-    loop_ = std::move(*loop);
     runtime::StoreHostOptions served{
         .host = options.host, .port = options.port, .coordinator = options.coordinator};
     if (!options.secret_file.empty()) {
@@ -36,49 +88,36 @@ class ThreadedServer final : public StoreServer {
       if (!secret) return tl::unexpected(secret.error());
       served.secret = std::make_shared<const runtime::Secret>(std::move(*secret));
     }
-    auto host = runtime::StoreHost::open(*loop_, served);
-    if (!host) return tl::unexpected(host.error());
-    host_ = std::move(*host);
-    try {
-      thread_ = std::thread([this] {
-        io::name_this_thread("store");
-        loop_->run();
-      });
-    } catch (const std::system_error& error) {
-      return fail(ErrorKind::Io, std::string("no thread for a store server: ") + error.what());
-    }
-    return {};
+    auto thread = ServerThread::get();
+    if (!thread) return tl::unexpected(thread.error());
+    thread_ = std::move(*thread);
+    return thread_->run([this, &served]() -> Result<void> {
+      auto host = runtime::StoreHost::open(thread_->loop(), served);
+      if (!host) return tl::unexpected(host.error());
+      host_ = std::move(*host);
+      return {};
+    });
   }
 
   std::uint16_t port() const override { return host_->port(); }
 
   void clear() override {
-    on_loop([this] {
+    thread_->run([this] {
       host_->clear();
       return 0;
     });
   }
 
   std::size_t sessions() override {
-    return on_loop([this] {
+    return thread_->run([this] {
       const auto* coordinator = host_->coordinator();
       return coordinator == nullptr ? std::size_t{0} : coordinator->presence().nodes;
     });
   }
 
  private:
-  template <class Task>
-  std::invoke_result_t<Task> on_loop(Task task) {
-    // Shared: the caller may be gone before set_value() has returned.
-    auto done = std::make_shared<std::promise<std::invoke_result_t<Task>>>();
-    auto answer = done->get_future();
-    loop_->post([task, done] { done->set_value(task()); });
-    return answer.get();
-  }
-
-  std::unique_ptr<io::Loop> loop_;
+  std::shared_ptr<ServerThread> thread_;
   std::unique_ptr<runtime::StoreHost> host_;
-  std::thread thread_;
 };
 
 }  // namespace
