@@ -17,7 +17,6 @@ using core::agent::Order;
 
 namespace {
 
-constexpr Duration kLookAgain = 500ms;
 // For those outside, who look about once a second.
 constexpr Duration kLastLook = 2500ms;
 // Followed by the node's rank: "suspects spinning" while its workers are stalled, else nothing.
@@ -185,7 +184,7 @@ void SharedRounds::watch(const std::string& start) {
   cut_off_ = false;
   hangs_ = false;
   std::string told;
-  while (rest(kLookAgain)) {
+  while (rest(options_.look_again)) {
     const auto status = handler_->status();
     if (!status) {
       // Workers can go on without the store; only the next round cannot.

@@ -25,7 +25,8 @@ class SharedRounds final : public Rounds {
   struct Options {
     std::string role = "default";
     std::int64_t workers = 1;
-    bool one_round = false;  // All starts of the workers are in it.
+    bool one_round = false;       // All starts of the workers are in it.
+    Duration look_again = 500ms;  // Whether the round still stands.
   };
   // `interrupted`: the one that the handler looks at.
   SharedRounds(io::Loop& loop, std::unique_ptr<RendezvousHandler> handler,

@@ -1,0 +1,236 @@
+// The agent's host with rounds that the test plays: no socket, no other node. The workers are real,
+// and short.
+#include "runtime/agent/agent_host.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace regroup::runtime {
+namespace {
+
+using core::agent::Order;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Writes down what it is asked for; the test answers through events().
+class PlayedRounds final : public Rounds {
+ public:
+  PlayedRounds(RoundEvents events, std::vector<std::string>& asked)
+      : events_(std::move(events)), asked_(asked) {}
+
+  RoundEvents& events() { return events_; }
+  // Called for each, after it was written down.
+  std::function<void(const std::string&)> on_asked;
+
+  void join() override { ask("join"); }
+  void give_up_join() override { ask("give up the join"); }
+  void workers_run(int restart_count) override { ask("run " + std::to_string(restart_count)); }
+  void workers_ended() override { ask("ended"); }
+  void failed(const WorkerFailure& failure) override {
+    ask("failed: " + std::to_string(failure.rank));
+  }
+  bool warn(int signal) override {
+    ask("warn " + std::to_string(signal));
+    return true;
+  }
+  void say_stalled(std::optional<core::hang::Votes> /*votes*/) override {}
+  void say_where(std::vector<core::hang::RankAt> /*ours*/) override {}
+  void check_in(bool succeeded, const std::string& /*cause*/) override {
+    ask(succeeded ? "check in" : "check in, failed");
+  }
+  void leave(bool close) override { ask(close ? "leave and close" : "leave"); }
+
+ private:
+  void ask(const std::string& what) {
+    asked_.push_back(what);
+    if (on_asked) on_asked(what);
+  }
+
+  RoundEvents events_;
+  std::vector<std::string>& asked_;
+};
+
+class AgentHostTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/agent_host_XXXXXX";
+    folder_ = ::mkdtemp(name);
+    WorkersSpec spec;
+    spec.warn = [](const std::string&) {};
+    workers_ = std::move(*WorkerHost::open(spec));
+    loop_ = std::move(*io::Loop::open());
+  }
+  void TearDown() override {
+    host_.reset();
+    workers_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  AgentOptions options_of(const std::string& script, int max_restarts = 3) {
+    AgentOptions options;
+    options.spec = {.local_world_size = 1,
+                    .command = {"/bin/sh", "-c", script},
+                    .environment = {{"PATH", "/usr/bin:/bin"}},
+                    .max_restarts = max_restarts};
+    options.rendezvous.run_id = "r";
+    options.workers.cgroup = CgroupUse::Off;
+    options.workers.grace = 5s;
+    options.logs = std::move(*make_default_logs_specs({.log_dir = folder_}));
+    options.on_event = [this](const AgentEvent& event) { events_.push_back(event.kind); };
+    return options;
+  }
+
+  // Plays the rounds by these answers until the agent's part is over.
+  RunResult run(AgentOptions options, std::function<void(const std::string&)> answer) {
+    host_ =
+        std::make_unique<AgentHost>(*loop_, *workers_, std::move(options), [&](RoundEvents events) {
+          auto rounds = std::make_unique<PlayedRounds>(std::move(events), asked_);
+          rounds_ = rounds.get();
+          return rounds;
+        });
+    // What the rounds answer comes from the loop, as it does in a real run.
+    rounds_->on_asked = [this, answer = std::move(answer)](const std::string& what) {
+      loop_->post([answer, what] { answer(what); });
+    };
+    host_->begin();
+    loop_->run();
+    return host_->take_result();
+  }
+
+  void let_in(std::optional<std::int64_t> restart_count = {}) {
+    rounds_->events().joined({.info = {.store = nullptr,
+                                       .round = 0,
+                                       .rank = 0,
+                                       .world_size = 2,
+                                       .bootstrap = {.address = "127.0.0.1", .port = 1},
+                                       .nodes = {},
+                                       .restart_count = restart_count},
+                              .ranks = {.base_global_rank = 4,
+                                        .global_world_size = 8,
+                                        .base_role_rank = 4,
+                                        .role_world_size = 8}});
+  }
+  void order(Order order) { rounds_->events().ordered(std::move(order)); }
+
+  std::string folder_;
+  std::unique_ptr<io::Loop> loop_;
+  std::unique_ptr<WorkerHost> workers_;
+  std::vector<std::string> asked_;
+  std::vector<AgentEvent::Kind> events_;
+  PlayedRounds* rounds_ = nullptr;
+  std::unique_ptr<AgentHost> host_;
+};
+
+TEST_F(AgentHostTest, GoesThroughARunThatSucceeds) {
+  const RunResult result = run(options_of("exit 0"), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "check in") order({.kind = Order::Kind::Over});
+    if (what == "leave and close") rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Succeeded);
+  EXPECT_THAT(asked_, ElementsAre("join", "run 0", "ended", "check in", "leave and close"));
+}
+
+TEST_F(AgentHostTest, TellsOfAFailureBeforeItsWorkersHaveEndedAndStartsAgainAsItIsTold) {
+  int joins = 0;
+  const RunResult result =
+      run(options_of("exit $((TORCHELASTIC_RESTART_COUNT ? 0 : 7))"), [&](const std::string& what) {
+        if (what == "join") let_in(joins++);
+        if (what == "failed: 4")
+          order({.kind = Order::Kind::Rejoin,
+                 .text = "rank 4 failed",
+                 .is_failure = true,
+                 .is_ours = true,
+                 .restart_count = 1});
+        if (what == "check in") order({.kind = Order::Kind::Over});
+        if (what == "leave and close") rounds_->events().left();
+      });
+  EXPECT_EQ(result.ending, RunResult::Ending::Succeeded);
+  EXPECT_EQ(result.restarts, 1);
+  EXPECT_THAT(asked_, ElementsAre("join", "run 0", "failed: 4", "ended", "join", "run 1", "ended",
+                                  "check in", "leave and close"));
+}
+
+TEST_F(AgentHostTest, StopsItsWorkersForAFailureElsewhere) {
+  const RunResult result = run(options_of("exec sleep 1000"), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "run 0")
+      order(
+          {.kind = Order::Kind::RunFailed, .text = "rank 0 on n1 failed", .note = "a crash loop"});
+    if (what == "leave") rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Failed);
+  EXPECT_EQ(result.cause_elsewhere, "rank 0 on n1 failed");
+  EXPECT_THAT(asked_, ElementsAre("join", "run 0", "ended", "leave"));
+}
+
+TEST_F(AgentHostTest, AFailureOfOurOwnThatEndsTheRunIsTheCause) {
+  const RunResult result = run(options_of("exit 7"), [this](const std::string& what) {
+    if (what == "join") let_in(3);
+    if (what == "failed: 4")
+      order({.kind = Order::Kind::RunFailed,
+             .text = "rank 4 failed",
+             .is_failure = true,
+             .is_ours = true});
+    if (what == "leave") rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Failed);
+  ASSERT_TRUE(result.cause);
+  EXPECT_EQ(result.cause->exit_code, 7);
+  EXPECT_EQ(result.cause_elsewhere, "");
+}
+
+TEST_F(AgentHostTest, CountsItsOwnRestartsWhereNobodyDoes) {
+  const RunResult result = run(options_of("exit 7", 1), [this](const std::string& what) {
+    if (what == "join") let_in();
+    if (what == "check in, failed") order({.kind = Order::Kind::Over});
+    if (what == "leave and close") rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Failed);
+  EXPECT_THAT(asked_, ElementsAre("join", "run 0", "failed: 4", "ended", "join", "run 1",
+                                  "failed: 4", "ended", "check in, failed", "leave and close"));
+}
+
+TEST_F(AgentHostTest, ASignalGivesTheJoinUp) {
+  const RunResult result = run(options_of("exit 0"), [this](const std::string& what) {
+    if (what == "join") host_->on_signal({.number = SIGTERM});
+    if (what == "give up the join")
+      rounds_->events().join_failed({.why = core::agent::JoinFailure::GivenUp,
+                                     .error = {ErrorKind::Cancelled, "interrupted"}});
+    if (what == "leave") rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Signalled);
+  EXPECT_EQ(result.signal, SIGTERM);
+}
+
+TEST_F(AgentHostTest, SaysOnceThatTheCoordinatorIsGoneAndWhenItIsBack) {
+  std::vector<std::string> lines;
+  AgentOptions options = options_of("exec sleep 1000");
+  options.on_event = [&](const AgentEvent& event) {
+    if (event.kind == AgentEvent::Kind::Waiting) lines.push_back(event.text);
+  };
+  run(std::move(options), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "run 0") {
+      rounds_->events().reached("the coordinator cannot be reached: closed");
+      rounds_->events().reached("");
+      host_->on_signal({.number = SIGTERM});
+    }
+    if (what == "leave") rounds_->events().left();
+  });
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "the coordinator cannot be reached: closed");
+  EXPECT_EQ(lines[1], "the coordinator answers again");
+}
+
+}  // namespace
+}  // namespace regroup::runtime
