@@ -12,8 +12,6 @@
 
 namespace regroup::io {
 
-using OwnedFd = Descriptor;
-
 struct Pipe {
   Descriptor read;   // Does not block.
   Descriptor write;  // Blocks, as programs expect of their output.

@@ -45,8 +45,8 @@ Result<RecordLog> RecordLog::open(const std::string& path) {
   const bool pipe = ::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
   constexpr int kHow = O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
   // While this end is open the pipe needs no other reader.
-  io::OwnedFd reader(pipe && !is_inherited(path) ? ::open(path.c_str(), O_RDONLY | kHow) : -1);
-  io::OwnedFd fd(::open(path.c_str(), (pipe ? 0 : O_CREAT) | O_WRONLY | O_APPEND | kHow, 0644));
+  io::Descriptor reader(pipe && !is_inherited(path) ? ::open(path.c_str(), O_RDONLY | kHow) : -1);
+  io::Descriptor fd(::open(path.c_str(), (pipe ? 0 : O_CREAT) | O_WRONLY | O_APPEND | kHow, 0644));
   if (!fd) {
     const int error = errno;
     return fail(ErrorKind::Io,

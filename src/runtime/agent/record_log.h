@@ -36,14 +36,14 @@ class RecordLog {
   std::uint64_t dropped() const { return dropped_; }
 
  private:
-  RecordLog(std::string path, io::OwnedFd fd, io::OwnedFd reader)
+  RecordLog(std::string path, io::Descriptor fd, io::Descriptor reader)
       : path_(std::move(path)), fd_(std::move(fd)), reader_(std::move(reader)) {}
   // 0: all was written; else the errno that stopped it.
   int flush();
 
   std::string path_;
-  io::OwnedFd fd_;
-  io::OwnedFd reader_;   // Of a pipe: keeps it open while nobody else reads. Never read from.
+  io::Descriptor fd_;
+  io::Descriptor reader_;  // Of a pipe: keeps it open while nobody else reads. Never read from.
   std::string waiting_;  // Whole lines, but for the first, of which a part may be written already.
   std::uint64_t dropped_ = 0;
   bool told_ = false;

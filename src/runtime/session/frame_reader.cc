@@ -38,6 +38,14 @@ wire::Malformed wrong_seal() {
                                 : "a frame without the seal of the coordinator"};
 }
 
+// Of a frame of `size` bytes at the front of `bytes`. Without a sealer (null) frames have no seal.
+std::size_t with_seal(const FrameSealer* sealer, std::size_t size) {
+  return sealer == nullptr ? size : size + kSealBytes;
+}
+bool seal_fits(FrameSealer* sealer, std::string_view bytes, std::size_t size) {
+  return sealer == nullptr || sealer->fits(bytes.substr(0, size), bytes.substr(size, kSealBytes));
+}
+
 }  // namespace
 
 template <class Message>

@@ -33,14 +33,6 @@ class FrameSealer {
   std::uint64_t number_ = 0;
 };
 
-// Of a frame of `size` bytes at the front of `bytes`. Without a sealer (null) frames have no seal.
-inline std::size_t with_seal(const FrameSealer* sealer, std::size_t size) {
-  return sealer == nullptr ? size : size + kSealBytes;
-}
-inline bool seal_fits(FrameSealer* sealer, std::string_view bytes, std::size_t size) {
-  return sealer == nullptr || sealer->fits(bytes.substr(0, size), bytes.substr(size, kSealBytes));
-}
-
 struct FrameSeals {
   FrameSealer of_agent;
   FrameSealer of_coordinator;
