@@ -17,8 +17,8 @@ namespace regroup::runtime {
 
 class Helper {
  public:
-  // `name`: of its threads, as people see them; 15 letters at most.
-  Helper(io::Loop& loop, std::string name);
+  // `name`: of its threads, as people see them; 15 letters at most. It outlives them: a literal.
+  Helper(io::Loop& loop, const char* name);
   ~Helper();
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
@@ -44,7 +44,7 @@ class Helper {
   // `trouble`: why it was not run; empty: it was.
   void start(std::function<void()> work, std::function<void(const std::string& trouble)> done);
 
-  std::string name_;
+  const char* name_;
   std::shared_ptr<Home> home_;  // The threads', too.
 };
 
