@@ -107,7 +107,11 @@ Membership::Effects Membership::on_message(FromCoordinator message, Instant now)
     return {Blamed{std::move(blamed->blame)}};
   }
   Effects effects;
+  const auto* refused = std::get_if<Refused>(&message);
+  const bool may_pass = refused != nullptr && !refused->lasting;
   member_.on_message(std::move(message));
+  // The connection is closed behind a refusal that may pass: that is told when it is lost.
+  if (may_pass) return effects;
   // Nobody comes back from a refusal; workers run on, and whoever waits for the others need not.
   set_trouble(
       member_.refused() ? "the coordinator refuses this node: " + member_.refused()->why : "",

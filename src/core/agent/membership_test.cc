@@ -174,6 +174,15 @@ TEST(Membership, ALostConnectionIsToldOnceAndMended) {
       "");
 }
 
+TEST(Membership, ARefusalThatMayPassIsNoAnswer) {
+  Membership membership = in_round();
+  membership.on_lost("closed", at(2s));
+  EXPECT_THAT(membership.on_message(Refused{.why = "no room", .lasting = false}, at(3s)),
+              IsEmpty());
+  EXPECT_EQ(of<Membership::Reached>(membership.on_lost("no room", at(3s))).size(), 1u);
+  EXPECT_THAT(membership.on_lost("no room", at(4s)), IsEmpty());  // The same again.
+}
+
 TEST(Membership, ClosesTheRunAndWaitsAMomentForTheAnswer) {
   Membership membership = in_round();
   const auto effects = membership.leave(true, at(10s));

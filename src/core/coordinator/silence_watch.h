@@ -4,6 +4,7 @@
 // Lives in the coordinator. Nodes without a session are judged by core/rendezvous/liveness.h.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "base/instant.h"
@@ -18,6 +19,8 @@ class SilenceWatch {
   // To be called whenever anything happens. Each node says something three times within the limit;
   // if nothing has come from anybody for most of it, it is we who stood still. Connections that
   // were given up meanwhile are then forgiven for longer: their nodes need time to find us again.
+  // And if it was time to look for silent nodes meanwhile, none counts as silent until it has had
+  // the limit anew: an agent in the same process stood still with us.
   void on_turn(Instant now, bool has_sessions);
 
   // A node whose connection was closed has so long to come back.
@@ -25,7 +28,8 @@ class SilenceWatch {
   // The last instant at which a node is not lost yet. `heard`: when it last said something, or its
   // connection was closed.
   Instant limit_of(Instant heard, bool is_connected, Instant now) const {
-    return heard + (is_connected ? heartbeat_limit_ : grace(now));
+    if (!is_connected) return heard + grace(now);
+    return std::max(heard + heartbeat_limit_, excused_until_);
   }
 
   // Nobody can have gone silent before next_look(); an empty one: nobody is to be looked for.
@@ -40,7 +44,8 @@ class SilenceWatch {
   const Duration reconnect_grace_;
   std::optional<Instant> next_look_;
   Instant last_turn_;
-  Instant lenient_until_;
+  Instant lenient_until_;  // With closed connections,
+  Instant excused_until_;  // and with silent ones.
 };
 
 }  // namespace regroup::core::coordinator

@@ -24,6 +24,20 @@ TEST(SilenceWatch, IsLenientAfterItStoodStillItself) {
   EXPECT_EQ(watch.grace(at(16s)), 100ms);
 }
 
+TEST(SilenceWatch, NobodyIsSilentForATimeInWhichItStoodStillItself) {
+  SilenceWatch watch(6s, 100ms);
+  watch.on_turn(at(1s), true);
+  watch.look_by(at(7s));
+  watch.on_turn(at(9s), true);  // Two seconds late.
+  EXPECT_EQ(watch.limit_of(at(1s), true, at(9s)), at(15s));
+
+  SilenceWatch awake(6s, 100ms);
+  awake.on_turn(at(1s), true);
+  awake.look_by(at(7s));
+  awake.on_turn(at(7s), true);  // In time: nobody has spoken, and that is all.
+  EXPECT_EQ(awake.limit_of(at(1s), true, at(7s)), at(7s));
+}
+
 TEST(SilenceWatch, WithoutASessionThereIsNothingToBeHeard) {
   SilenceWatch watch(6s, 100ms);
   watch.on_turn(at(1s), true);

@@ -12,6 +12,13 @@ namespace regroup::runtime {
 
 using namespace core::coordinator;
 
+namespace {
+
+// A connection that has lasted so long is no reason to come back slowly.
+constexpr Duration kSteady = 1s;
+
+}  // namespace
+
 Session::Session(io::Loop& loop, OpenedSession first, SessionOptions options)
     : loop_(loop),
       options_(std::move(options)),
@@ -30,6 +37,7 @@ void Session::take_up(OpenedSession opened) {
       opened.proofs, opened.seals,
       SessionTalk::Settings{.heartbeat_limit = options_.heartbeat_limit, .was_served = was_served_},
       io::now());
+  taken_up_ = io::now();
   unsent_since_.reset();
   connection_ = io::connection_of(loop_, std::move(opened.socket));
   if (!connection_->start(*this))
@@ -71,11 +79,7 @@ void Session::look() {
 
 void Session::bytes_came() {
   auto [messages, end] = talk_->hear(connection_->input(), io::now());
-  if (talk_->is_served()) {
-    // Only whoever is served comes back quickly the next time.
-    if (!messages.empty()) pauses_ = first_pauses();
-    was_served_ = true;
-  }
+  was_served_ = was_served_ || talk_->is_served();
   for (FromCoordinator& message : messages) options_.on_message(std::move(message));
   if (!talk_) return;
   if (flush_ && talk_->answered() >= flush_->ping) finish_flush();
@@ -84,6 +88,9 @@ void Session::bytes_came() {
 }
 
 void Session::lose(const TalkEnd& end) {
+  // A coordinator that serves us and goes away is looked for at once; one that closes every
+  // connection as soon as it has it is not.
+  if (talk_->is_served_here() && io::now() - taken_up_ >= kSteady) pauses_ = first_pauses();
   // We may be in a call of the connection's: it goes when that is over.
   connection_->close();
   loop_.post([gone = std::move(connection_)] {});

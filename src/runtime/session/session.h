@@ -80,6 +80,7 @@ class Session final : private io::ConnectionOwner {
   io::Timer flush_limit_;
   std::shared_ptr<io::Connection> connection_;  // Null while it is lost,
   std::optional<SessionTalk> talk_;             // and so is this.
+  Instant taken_up_;                            // When this connection was.
   std::optional<Instant> unsent_since_;         // The socket takes no more.
   struct Flush {
     std::uint64_t ping;

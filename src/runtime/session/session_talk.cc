@@ -73,7 +73,7 @@ void SessionTalk::hear(FromCoordinator message, Heard& heard) {
     if (pong->number <= pings_) answered_ = std::max(answered_, pong->number);
     return;
   }
-  served_ = true;
+  served_ = served_here_ = true;
   if (const auto* welcome = std::get_if<Welcome>(&message))
     pulse_.set_limit(welcome->rules.heartbeat_limit);
   heard.messages.push_back(std::move(message));

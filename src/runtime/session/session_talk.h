@@ -53,7 +53,8 @@ class SessionTalk {
   Instant next_deadline() const { return pulse_.next(); }
 
   std::uint64_t answered() const { return answered_; }
-  bool is_served() const { return served_; }  // On this connection or before.
+  bool is_served() const { return served_; }            // On this connection or before,
+  bool is_served_here() const { return served_here_; }  // on this one.
 
  private:
   void hear(core::coordinator::FromCoordinator message, Heard& heard);
@@ -64,6 +65,7 @@ class SessionTalk {
   FrameReader<core::coordinator::FromCoordinator> reader_;
   Pulse pulse_;
   bool served_;
+  bool served_here_ = false;
   std::uint64_t pings_ = 0;
   std::uint64_t answered_ = 0;
 };
