@@ -11,6 +11,13 @@ namespace regroup::runtime {
 
 using core::agent::JoinFailure;
 
+namespace {
+
+// Most of what the first join waits for looks this often whether it is interrupted.
+constexpr Duration kHeedsWithin = 500ms;
+
+}  // namespace
+
 RunRounds::RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart part,
                      RoundEvents events)
     : loop_(loop),
@@ -18,7 +25,8 @@ RunRounds::RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart 
       helper_(loop, "rendezvous"),
       parameters_(std::move(parameters)),
       part_(std::move(part)),
-      events_(std::move(events)) {
+      events_(std::move(events)),
+      abandon_(loop) {
   parameters_.interrupted = interrupted_;
   // Whatever is said may come from a helper's thread, which may outlive us.
   if (!parameters_.on_status)
@@ -34,16 +42,20 @@ RunRounds::~RunRounds() { *interrupted_ = true; }
 void RunRounds::join() {
   if (side_) return side_->join();
   began_ = io::now();
+  meeting_ = true;
   helper_.run([parameters = parameters_, part = part_] { return meet(parameters, part); },
               [this](Result<Met> found) { met(std::move(found)); });
 }
 
 void RunRounds::met(Result<Met> found) {
+  if (!meeting_) return;  // It was abandoned.
   if (!found) {
     const bool given_up = found.error().kind == ErrorKind::Cancelled;
-    return events_.join_failed(
+    return fail(
         {.why = given_up ? JoinFailure::GivenUp : JoinFailure::Failed, .error = found.error()});
   }
+  meeting_ = false;
+  abandon_.cancel();
   if (auto* contact = std::get_if<CoordinatorContact>(&*found))
     side_ = std::make_unique<CoordinatedRounds>(loop_, parameters_, part_, std::move(*contact),
                                                 events_, began_);
@@ -58,9 +70,21 @@ void RunRounds::met(Result<Met> found) {
   side_->join();
 }
 
+void RunRounds::fail(JoinFailed failed) {
+  meeting_ = false;
+  abandon_.cancel();
+  events_.join_failed(std::move(failed));
+}
+
 void RunRounds::give_up_join() {
   *interrupted_ = true;
-  if (side_) side_->give_up_join();
+  if (side_) return side_->give_up_join();
+  // A server that does not answer is waited for in a call that nobody can end. It keeps its thread.
+  abandon_.set(io::now() + kHeedsWithin, [this] {
+    if (meeting_)
+      fail({.why = JoinFailure::GivenUp,
+            .error = {ErrorKind::Cancelled, "interrupted while waiting for the coordinator"}});
+  });
 }
 
 void RunRounds::leave(bool close) {

@@ -37,6 +37,7 @@ class RunRounds final : public Rounds {
 
  private:
   void met(Result<Met> met);
+  void fail(JoinFailed failed);
 
   io::Loop& loop_;
   std::shared_ptr<std::atomic<bool>> interrupted_;
@@ -45,6 +46,8 @@ class RunRounds final : public Rounds {
   AgentPart part_;
   RoundEvents events_;
   Instant began_;
+  io::Timer abandon_;             // What does not heed the interruption.
+  bool meeting_ = false;          // The first join is under way.
   std::unique_ptr<Rounds> side_;  // Null until the first join has met somebody.
 };
 
