@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Breaks the machines in small ways, one at a time, and says who notices.
 
-    dev/mutants.py [--again] [NAME ...]
+    dev/mutants.py [--all] [--again] [NAME ...]
 
-Each mutant is built in a copy of the tree beside it (in the temporary folder), so the tree stays as it is. Then the unit
-tests of its room and the seeds of CI run; the first failure of each is named. A mutant that nothing finds is a hole in
-the tests, and the exit code is 1. NAME: only mutants whose name contains it. --again: the copy is made anew.
+Each mutant is built in a copy of the tree (in the temporary folder), so the tree stays as it is. Then the unit tests of
+its room and the seeds of CI run until one of them fails, which is named. A mutant that nothing finds is a hole in the
+tests, and the exit code is 1. NAME: only mutants whose name contains it.
 """
 
 import argparse
@@ -196,8 +196,8 @@ def found_by_simulation(kind):
     return f"{kind}: " + ("does not end" if code is None else "aborts")
 
 
-def try_one(mutant):
-    """Who has found it."""
+def try_one(mutant, ask_all):
+    """Who has found it: the first, or all."""
     path = COPY / mutant.file
     whole = path.read_text()
     if whole.count(mutant.old) != 1:
@@ -209,14 +209,20 @@ def try_one(mutant):
         if code != 0:
             sys.exit(f"mutants.py: '{mutant.name}' does not compile:\n{output[-3000:]}")
         kinds = ["rendezvous", "coordinator"] if "/rendezvous/" in mutant.file else ["whole nodes", "coordinator"]
-        found = [found_by_simulation(kind) for kind in kinds]
-        return [one for one in [*found, found_by_unit_test(test)] if one]
+        found = []
+        for ask in [lambda: found_by_unit_test(test), *(lambda kind=kind: found_by_simulation(kind) for kind in kinds)]:
+            if one := ask():
+                found.append(one)
+                if not ask_all:
+                    break
+        return found
     finally:
         path.write_text(whole)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="ask everybody, also once one has found it")
     parser.add_argument("--again", action="store_true", help="make the copy anew")
     parser.add_argument("names", nargs="*", metavar="NAME")
     arguments = parser.parse_args()
@@ -235,7 +241,7 @@ def main():
     missed = 0
     began = time.monotonic()
     for mutant in chosen:
-        found = try_one(mutant)
+        found = try_one(mutant, arguments.all)
         missed += not found
         print(f"| {mutant.name} | {'; '.join(found) or '**nothing**'} |", flush=True)
     print(f"\n{len(chosen) - missed} found, {missed} missed, {(time.monotonic() - began) / 60:.0f} minutes")
