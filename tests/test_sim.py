@@ -19,7 +19,8 @@ class Replaying(unittest.TestCase):
         for arguments in (["--seed=7301"], ["--seed=5", "--nodes=6", "--faults=heavy"],
                           ["--seed=9", "--nodes=4", "--torchrun-nodes=2"],
                           ["--seed=9", "--coordinator"], ["--seed=9", "--coordinator", "--nodes=7", "--faults=heavy"],
-                          ["--seed=9", "--coordinator", "--nodes=5", "--torchrun-nodes=2"]):
+                          ["--seed=9", "--coordinator", "--nodes=5", "--torchrun-nodes=2"],
+                          ["--seed=9", "--whole-nodes"], ["--seed=9", "--whole-nodes", "--nodes=7", "--faults=heavy"]):
             with self.subTest(arguments):
                 first, second = sim(*arguments, "--trace"), sim(*arguments, "--trace")
                 self.assertEqual(first.returncode, 0, first.stdout[-2000:])
@@ -90,6 +91,20 @@ class Hunting(unittest.TestCase):
         self.assertEqual(again.returncode, 1)
         self.assertIn("WRONG: " + what.split(": ", 1)[1], again.stdout)
 
+    def test_runs_of_whole_nodes(self):
+        run = sim("--whole-nodes", "--seeds=1..100")
+        self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
+        self.assertTrue(run.stdout.startswith("seeds 1..100: all good\n100 runs, "), run.stdout)
+
+        run = sim("--whole-nodes", "--seeds=1..100", "--broken=keeps-workers")
+        self.assertEqual((run.returncode, run.stderr), (1, ""), run.stdout)
+        what, replay = run.stdout.split("\n")[:2]
+        self.assertIn("workers of", what)
+        self.assertRegex(replay, r"^replay: regroup_sim --seed=\d+ --whole-nodes --broken=keeps-workers --trace$")
+        again = sim(*replay.split()[2:])
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("WRONG: " + what.split(": ", 1)[1], again.stdout)
+
 
 class WrongStarts(unittest.TestCase):
     def assert_refused(self, run, *words):
@@ -107,6 +122,8 @@ class WrongStarts(unittest.TestCase):
         self.assert_refused(sim("--seed=1", "--steps=0"), "--steps=0")
         self.assert_refused(sim("--seed=1", "--nodes=2", "--torchrun-nodes=3"), "--torchrun-nodes=3")
         self.assert_refused(sim("--seed=1", "--coordinator", "--nodes=3", "--torchrun-nodes=3"), "--torchrun-nodes=3", "session")
+        self.assert_refused(sim("--seed=1", "--coordinator", "--whole-nodes"), "--whole-nodes", "--coordinator")
+        self.assert_refused(sim("--seed=1", "--whole-nodes", "--torchrun-nodes=1"), "--torchrun-nodes", "session")
 
     def test_one_seed_or_many_must_be_given(self):
         self.assert_refused(sim(), "--seed", "--seeds")

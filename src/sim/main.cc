@@ -10,6 +10,7 @@
 #include <iostream>
 #include <string>
 
+#include "sim/node/nodes_world.h"
 #include "sim/session/session_world.h"
 #include "sim/world/options.h"
 #include "sim/world/trace.h"
@@ -42,6 +43,7 @@ void print_totals(const Totals& totals) {
 }
 
 Report play(const Options& options, const Trace& trace) {
+  if (options.whole_nodes) return NodesWorld(options, trace).run();
   return options.coordinator ? SessionWorld(options, trace).run() : World(options, trace).run();
 }
 
@@ -113,6 +115,8 @@ int run(int argc, char** argv) {
   app.add_option("--segment", options.segment,
                  "With --coordinator: only whole groups of so many are in a round; 0: anybody");
   app.add_flag("--coordinator", options.coordinator, "Runs with a coordinator and sessions");
+  app.add_flag("--whole-nodes", options.whole_nodes,
+               "Runs of whole nodes: agents and workers under a coordinator");
   app.add_flag("--trace", trace, "Print the timeline; with --seed only");
   app.add_option("--broken", broken, "A world that is wrong on purpose")->group("");  // For tests.
   app.footer("Exit code: 0 all good, 1 an invariant was violated, 2 a wrong flag.");

@@ -26,6 +26,20 @@ TEST(Coordinator, EndsTheRunWhenTheRestartsOfAllNodesTogetherAreSpent) {
   EXPECT_EQ(run.last<Stop>("d")->text, "rank 2 on c: out of memory");
 }
 
+TEST(Coordinator, DoesNotCountWhatIsSaidOfAnEarlierRoundAgainstThisOne) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .max_restarts = 1});
+  run.start({"a", "b"});
+  run.fail("a", "first");
+  for (const char* name : {"a", "b"}) run.join(name);
+  ASSERT_EQ(run.last<Sealed>("b")->round, 1);
+  run.say("b", Failed{.round = 0, .failure = {.node = "b", .text = "late"}});
+  EXPECT_FALSE(run.last<Stop>("a"));
+  for (const char* name : {"a", "b"}) run.say(name, Done{.round = 0});
+  EXPECT_FALSE(run.machine.is_over());
+  for (const char* name : {"a", "b"}) run.say(name, Done{.round = 1});
+  EXPECT_TRUE(run.last<Over>("a"));
+}
+
 TEST(Coordinator, CountsRestartsWithinAWindow) {
   ScriptedRun run({.min_nodes = 1, .max_nodes = 1, .max_restarts = 1, .restart_window = 10s});
   run.start({"a"});

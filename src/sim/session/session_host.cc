@@ -43,6 +43,21 @@ void SessionHost::begin_run(const RunRules& rules) {
   if (present) text_ = store_.value();
   shown_ = present;
   coordinator_.emplace("sim", believed, std::move(present), now());
+  phase_ = phase(coordinator_->state());
+}
+
+// Who waits in the store for the end of a phase must be told of it.
+void SessionHost::check_phase(const Effects& effects) {
+  std::string is = phase(coordinator_->state());
+  const bool is_told = std::any_of(effects.begin(), effects.end(), [this](const Effect& effect) {
+    const auto* left = std::get_if<LeftPhase>(&effect);
+    return left != nullptr && left->phase == phase_;
+  });
+  // In a run that is over nobody waits for anything.
+  const bool was_over = phase_.ends_with(".closed");
+  if (is != phase_ && !is_told && !was_over)
+    invariants_.violated("nobody was told that the phase " + phase_ + " is over; now it is " + is);
+  phase_ = std::move(is);
 }
 
 const core::rendezvous::State* SessionHost::state() const {
@@ -158,6 +173,7 @@ void SessionHost::hear(LinkId link, const FromAgent& message) {
 }
 
 void SessionHost::carry_out(Effects effects) {
+  check_phase(effects);
   for (Effect& effect : effects) {
     if (auto* one = std::get_if<Send>(&effect)) {
       send(LinkId{one->to.value}, std::move(one->message));

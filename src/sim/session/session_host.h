@@ -82,6 +82,7 @@ class SessionHost {
   void wake_in_time();
   void show();
   void note_state();
+  void check_phase(const core::coordinator::Effects& effects);
   core::rendezvous::Now now() const { return plan_.host_clock.read(agenda_.now()); }
   void tell(const std::string& text) const { trace_.line(agenda_.now(), "host", text); }
 
@@ -96,6 +97,7 @@ class SessionHost {
   bool up_ = false;
   std::int64_t life_ = 0;
   std::optional<core::coordinator::Coordinator> coordinator_;
+  std::string phase_;  // Of the run's state, when it was last looked at.
   std::map<LinkId, Session> sessions_;
   std::map<std::int32_t, Instant> closed_;
   std::optional<Instant> wake_at_;

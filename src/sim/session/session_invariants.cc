@@ -34,6 +34,7 @@ void SessionInvariants::violated(std::string what) {
 
 void SessionInvariants::life_began(Instant now) {
   began_ = now;
+  first_hello_.reset();
   ++life_;
   has_history_ = false;
   held_.reset();
@@ -54,6 +55,7 @@ void SessionInvariants::life_began(Instant now) {
 
 void SessionInvariants::introduced(const Hello& hello, const SessionView& node, Instant now) {
   running_.reset();
+  if (!first_hello_) first_hello_ = now;
   if (hello.running) {
     running_ = hello.running->place.round;
     const bool is_first = heard_.insert(hello.node).second;
@@ -197,6 +199,11 @@ void SessionInvariants::check_seal(const std::vector<SessionView>& nodes,
     violated(round_text(first.round) + " was sealed after " + round_text(*sealed_));
   if (held_ && first.round <= *held_)
     violated(round_text(first.round) + " was sealed, and a node has been in " + round_text(*held_));
+  // Nobody is known who could be back: there is a last call for the others.
+  const bool is_first = !sealed_ && !held_ && !has_history_ && first.by_session;
+  if (is_first && first.world_size < plan_.rules.max_nodes &&
+      now - first_hello_.value_or(began_) < drifted(plan_.rules.last_call))
+    violated(round_text(first.round) + ", the first, was sealed before the last call was over");
   sealed_ = first.round;
   worlds_[first.round] = life_;
   if (!has_history_) blind_.insert(life_);

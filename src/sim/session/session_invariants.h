@@ -80,6 +80,7 @@ class SessionInvariants {
   // Of this life.
   std::int64_t life_ = 0;
   Instant began_;
+  std::optional<Instant> first_hello_;
   bool has_history_ = false;            // Somebody was here before.
   std::optional<std::int64_t> held_;    // The latest round that it was told of,
   std::optional<std::int64_t> sealed_;  // and the latest that it sealed.

@@ -56,6 +56,7 @@ std::string_view to_string(Broken broken) {
 
 std::string replay_line(const Options& options) {
   std::string line = "regroup_sim --seed=" + std::to_string(options.seed);
+  if (options.whole_nodes) line += " --whole-nodes";
   if (options.coordinator) line += " --coordinator";
   if (options.nodes) line += " --nodes=" + std::to_string(*options.nodes);
   if (options.steps) line += " --steps=" + std::to_string(*options.steps);
@@ -86,7 +87,11 @@ Result<void> validate(const Options& options) {
       *options.torchrun_nodes >= options.nodes.value_or(kMostNodes))
     return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) +
                  " leaves no node that has a session with the coordinator");
-  if (options.segment && !options.coordinator)
+  if (options.whole_nodes && options.coordinator)
+    return wrong("--whole-nodes and --coordinator are two simulations: give one of them");
+  if (options.whole_nodes && options.torchrun_nodes.value_or(0) > 0)
+    return wrong("--torchrun-nodes does not go with --whole-nodes, which all have a session");
+  if (options.segment && !options.coordinator && !options.whole_nodes)
     return wrong("--segment needs --coordinator: without one there are no groups");
   if (options.segment && (*options.segment < 0 || *options.segment > kMostNodes))
     return wrong("--segment=" + std::to_string(*options.segment) + " is not between 0 and " +

@@ -43,7 +43,8 @@ struct Options {
   std::optional<std::int64_t> steps = {};  // The faults stop after so many steps at the latest.
   std::optional<FaultLevel> faults = {};
   std::optional<std::int64_t> torchrun_nodes = {};
-  bool coordinator = false;                  // Play runs with a coordinator;
+  bool whole_nodes = false;                  // Play runs of agents and workers;
+  bool coordinator = false;                  // or runs with a coordinator;
   std::optional<std::int64_t> segment = {};  // in them only whole groups are let in. 0: anybody.
   Broken broken = Broken::Nothing;
 };
