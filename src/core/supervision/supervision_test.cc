@@ -17,7 +17,7 @@ Supervision running(int workers, Duration grace = 30s, Duration kill_wait = 10s)
   return group;
 }
 
-// Plays the orders as a host does: whoever still runs hears the signal.
+// Plays the orders as a host does: the signal reaches every worker that still runs.
 Effects obeyed(Supervision& group, Effects effects) {
   for (const Effect& effect : effects) {
     if (const auto* order = std::get_if<SignalAll>(&effect)) group.on_signalled(order->number);
@@ -63,7 +63,7 @@ TEST(Supervision, StopsTheOthersAtTheFirstFailure) {
 TEST(Supervision, NamesTheFirstByTheOrderOfTheKernelsWord) {
   Supervision group = running(2);
   obeyed(group, group.on_exit(1, {.code = 3}, at(1s)));
-  group.on_exit(0, kSegfault, at(1s));  // The same instant: it was told second.
+  group.on_exit(0, kSegfault, at(1s));  // The same instant, but reported second.
   EXPECT_EQ(group.first_failure(), 1);
   EXPECT_EQ(group.workers()[0].end,
             End::Failed);  // A crash of its own, though we had signalled it.
@@ -85,7 +85,7 @@ TEST(Supervision, KillsAgainWhileOneLeaderCannotDie) {
   Supervision group = running(2);
   obeyed(group, group.kill(at(0s)));
   EXPECT_THAT(group.on_look(3, at(0s)),
-              ElementsAre(Effect(KillAll{})));  // Two were born meanwhile.
+              ElementsAre(Effect(KillAll{})));  // Two were started meanwhile.
   EXPECT_LT(*group.next_deadline(), at(1s));
   group.on_exit(0, kByKill, at(0s));
   EXPECT_THAT(group.on_look(1, at(1s)), ElementsAre(Effect(KillAll{})));
@@ -198,8 +198,9 @@ TEST(Supervision, ObeysAnOrder) {
   EXPECT_THAT(obeyed(group, group.stop(2, 5s, at(1s))), ElementsAre(Effect(SignalAll{2})));
   EXPECT_EQ(group.next_deadline(), at(6s));
   group.on_exit(0, kGood, at(2s));
-  EXPECT_EQ(group.workers()[0].end, End::Stopped);  // It said goodbye nicely, but we had asked.
-  EXPECT_THAT(obeyed(group, group.kill(at(3s))),    // A second Ctrl-C.
+  // It ended well, but because we had asked it to.
+  EXPECT_EQ(group.workers()[0].end, End::Stopped);
+  EXPECT_THAT(obeyed(group, group.kill(at(3s))),  // A second Ctrl-C.
               ElementsAre(Effect(KillAll{}), Effect(Look{})));
   EXPECT_THAT(obeyed(group, group.kill(at(3s))), IsEmpty());
   group.on_exit(1, kByKill, at(3s));
