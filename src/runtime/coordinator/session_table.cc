@@ -48,7 +48,7 @@ void SessionTable::send(Peer& peer, const FromCoordinator& message) {
   if (!peer.is_heard()) return;
   auto& output = peer.connection->output();
   const std::size_t before = output.size();
-  // A report may be longer than that: what counts is what was left unread before.
+  // A report may be longer than that: what counts is what was left unread before it.
   if (before > kUnreadBySession) return doom(peer, "it does not read what it is told");
   wire::append_frame(output, message);
   if (FrameSealer* sealer = peer.gate.outward()) sealer->seal(output, before);

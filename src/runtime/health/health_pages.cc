@@ -19,7 +19,7 @@ constexpr std::string_view kIndex =
     "/status    how this node is doing, as JSON\n"
     "/metrics   the same as metrics of Prometheus\n";
 constexpr std::array<std::string_view, 4> kPages{"/healthz", "/readyz", "/status", "/metrics"};
-// As the original calls them.
+// These are torchrun's names.
 constexpr std::array<std::string_view, 7> kStates{"UNKNOWN", "INIT",      "HEALTHY", "UNHEALTHY",
                                                   "STOPPED", "SUCCEEDED", "FAILED"};
 

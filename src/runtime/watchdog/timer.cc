@@ -20,7 +20,7 @@ struct Configured {
   std::mutex mutex;
   std::shared_ptr<TimerClient> client;
 };
-// Never destroyed: guards may go at the very end of the program.
+// Never destroyed: guards may be destroyed at the very end of the program.
 Configured& configured() {
   static auto* const the_one = new Configured;
   return *the_one;
@@ -88,7 +88,7 @@ ExpiresGuard::ExpiresGuard(std::shared_ptr<TimerClient> client, std::string scop
     : client_(std::move(client)), scope_(std::move(scope)) {}
 
 ExpiresGuard::~ExpiresGuard() {
-  // If it cannot be told, there is nobody who would end us.
+  // If the server cannot be told, it cannot end us either.
   [[maybe_unused]] const auto ignored = release();
 }
 
