@@ -24,7 +24,7 @@ tl::unexpected<Error> cannot_make(const std::string& path, const std::string& wh
   return fail(kind, "cannot make the pipe " + path + ": " + why);
 }
 
-// Whether what is at the path is a left-over that nobody misses; if so, it is removed.
+// Whether the file at the path is a left-over that no process uses; if so, it is removed.
 Result<void> make_way(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
@@ -55,7 +55,7 @@ Result<void> make_way(const std::string& path) {
   return {};
 }
 
-// While it lives, a write to a pipe without readers fails with EPIPE, and no signal comes of it.
+// While it lives, a write to a pipe without readers fails with EPIPE, without a signal.
 class NoSigpipe {
  public:
   NoSigpipe() {
@@ -108,8 +108,8 @@ Result<std::unique_ptr<Fifo>> Fifo::create(const std::string& path) {
                                     ". Choose another path, in a directory that is there and can "
                                     "be written to.");
   }
-  // To read and to write: so it has a reader for good, opening it does not wait for a writer, and
-  // there is no end of file each time that the last one goes.
+  // Opened to read and to write: so the pipe always has a reader, opening does not wait for a
+  // writer, and there is no end of file each time that the last writer closes it.
   Descriptor fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   const int error = errno;
   std::unique_ptr<Fifo> fifo(new Fifo(path, std::move(fd)));
@@ -164,7 +164,7 @@ Result<void> write_to_fifo(const std::string& path, std::string_view text, Durat
   const Instant until = deadline_after(patience);
   for (;;) {
     const ssize_t count = ::write(fd.get(), text.data(), text.size());
-    if (count >= 0) return {};  // All of it: so short a text is never cut.
+    if (count >= 0) return {};  // All of it was written: so short a text is never cut.
     const int error = errno;
     if (error == EINTR) continue;
     if (error == EPIPE) {
