@@ -24,7 +24,7 @@
 namespace regroup::cli {
 namespace {
 
-// What was typed, as it was typed.
+// The values as they were typed.
 struct Flags {
   std::string nnodes = "1";
   std::string endpoint;

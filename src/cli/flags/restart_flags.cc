@@ -96,7 +96,8 @@ bool parse_rejoin(const std::string& text, RunRules& rules) {
 
 bool parse_heartbeat(const std::string& text, RunRules& rules) {
   rules.heartbeat_limit = parse_time(text).value_or(Duration{});
-  return rules.heartbeat_limit >= 100ms;  // Three tries in it, each with a chance to get through.
+  // So that the three tries in it each have a chance to get through.
+  return rules.heartbeat_limit >= 100ms;
 }
 
 bool parse_grace(const std::string& text, RunRules& rules) {

@@ -35,7 +35,7 @@ void add_count(CLI::App& command, const char* name, Number& value, const char* h
 
 template <class Number>
 void add_size(CLI::App& command, const char* name, Number& value, const char* help) {
-  // Powers of 1024 for KB as for KiB: nobody means a thousand here.
+  // Powers of 1024 for KB as for KiB: no user means a thousand here.
   command.add_option(name, value, help)
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false).description(""))
@@ -89,7 +89,7 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
 int serve(const ServeFlags& flags) {
   runtime::StoreServiceOptions options = flags.options;
   options.linger = std::chrono::microseconds(flags.linger_us);
-  // Without a coordinator there is no such flag, and its variable is somebody else's.
+  // Without a coordinator there is no such flag, and the variable is for another program.
   if (options.host.coordinator) {
     auto secret = read_secret_flag(flags.secret_file);
     if (!secret) return report(kBadStart, secret.error().message);

@@ -17,7 +17,7 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> part
                      [&](std::string_view part) { return has(text, part); });
 }
 
-// What stands between `before` and the next `end`; empty: nothing does.
+// The text between `before` and the next `end`; empty: there is none.
 std::string between(std::string_view text, std::string_view before, char end) {
   const std::size_t begin = text.rfind(before);
   if (begin == std::string_view::npos) return {};
@@ -38,8 +38,8 @@ class Adviser {
   Adviser(const ProcessFailure& failure, const Started& started)
       : failure_(failure), started_(started) {
     for (const std::string& line : failure.evidence) evidence_ += line + "\n";
-    // The exception is what ended it; whatever else was printed is not. A signal may have come from
-    // a library that said why before.
+    // The exception is what ended it; other output did not. A signal may have come from a library
+    // that said why before.
     said_ = failure.message;
     if (!failure.traceback.empty()) said_ += "\n" + failure.traceback;
     if (failure.traceback.empty() || !failure.signal_name.empty()) said_ += "\n" + failure.tail;
@@ -98,7 +98,7 @@ class Adviser {
     if (has(failure_.message, "ModuleNotFoundError: No module named ")) {
       module = between(failure_.message, "No module named '", '\'');
     } else if (failure_.exit_code == 1 && failure_.traceback.empty() &&
-               has(failure_.tail, std::string(": ").append(kMissing))) {  // Of python -m.
+               has(failure_.tail, std::string(": ").append(kMissing))) {  // Printed by python -m.
       module = failure_.tail.substr(failure_.tail.rfind(kMissing) + kMissing.size());
       module = module.substr(0, module.find_first_of("\r\n;"));
     } else {
