@@ -51,14 +51,14 @@ Effects Supervision::on_exit(int worker, const Exit& exit, Instant now) {
 
   if (running_ == 0) {  // Processes that they left behind decide.
     look_pause_ = {};
-    return {Look{}};
+    return {CountAlive{}};
   }
   if (phase_ == Phase::Running && outcome.end == End::Failed)
     return begin_stop(settings_.stop_signal, settings_.grace, now);
   return {};
 }
 
-Effects Supervision::on_look(int alive, Instant now) {
+Effects Supervision::on_count(int alive, Instant now) {
   left_ = alive;
   next_look_.reset();
   if (phase_ == Phase::Over || phase_ == Phase::Starting) return {};
@@ -91,7 +91,7 @@ Effects Supervision::on_deadline(Instant now) {
   }
   if (next_look_ && now >= *next_look_) {
     next_look_.reset();
-    return {Look{}};
+    return {CountAlive{}};
   }
   return {};
 }
@@ -128,7 +128,7 @@ Effects Supervision::begin_kill(Instant now) {
   phase_ = Phase::Killing;
   deadline_ = now + settings_.kill_wait;
   look_pause_ = {};
-  return {KillAll{}, Look{}};
+  return {KillAll{}, CountAlive{}};
 }
 
 Effects Supervision::finish() {

@@ -1,5 +1,5 @@
 // The life of a group of workers: they run, one of them fails, the others are stopped; or all
-// succeed; or somebody orders a stop. A stop is a signal, a grace, SIGKILL, and a wait that ends.
+// succeed; or a stop is ordered. A stop is a signal, a grace, SIGKILL, and a wait that ends.
 //
 // A pure machine. It starts and signals no process: its host does what the returned effects say,
 // and tells it what happened. Everything that a worker left behind (a child in another session, a
@@ -70,15 +70,15 @@ struct KillWorker {
   int worker = 0;
   friend bool operator==(const KillWorker&, const KillWorker&) = default;
 };
-// Count what is still alive, and report it with on_look().
-struct Look {
-  friend bool operator==(const Look&, const Look&) = default;
+// Count what is still alive, and report it with on_count().
+struct CountAlive {
+  friend bool operator==(const CountAlive&, const CountAlive&) = default;
 };
 // The outcomes are final.
 struct GroupOver {
   friend bool operator==(const GroupOver&, const GroupOver&) = default;
 };
-using Effect = std::variant<SignalAll, KillAll, KillWorker, Look, GroupOver>;
+using Effect = std::variant<SignalAll, KillAll, KillWorker, CountAlive, GroupOver>;
 using Effects = std::vector<Effect>;
 
 class Supervision {
@@ -98,9 +98,9 @@ class Supervision {
   bool condemn(int worker, int signal, Instant now);
   // An ordered signal was sent later by this much, so the grace ends later too.
   void postpone(Duration by);
-  // How many of our processes are alive, workers included. Look asks for it; it may also come
+  // How many of our processes are alive, workers included. CountAlive asks for it; it may also come
   // unasked.
-  Effects on_look(int alive, Instant now);
+  Effects on_count(int alive, Instant now);
   // next_deadline() has come.
   Effects on_deadline(Instant now);
 

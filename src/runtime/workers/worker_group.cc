@@ -132,8 +132,8 @@ void WorkerGroup::play(Effects effects) {
                      [this](const KillWorker& order) {
                        processes_[static_cast<std::size_t>(order.worker)].signal(SIGKILL);
                      },
-                     [this, &effects](const Look&) {
-                       const Effects more = machine_.on_look(count_alive(), io::now());
+                     [this, &effects](const CountAlive&) {
+                       const Effects more = machine_.on_count(count_alive(), io::now());
                        effects.insert(effects.end(), more.begin(), more.end());
                      },
                      [this](const GroupOver&) { finish(); }},
@@ -172,7 +172,7 @@ void WorkerGroup::forward(int signal) {
 void WorkerGroup::on_child() {
   reap_orphans();
   if (machine_.running() == 0 && !processes_.empty() && !over())
-    play(machine_.on_look(count_alive(), io::now()));
+    play(machine_.on_count(count_alive(), io::now()));
 }
 
 std::vector<pid_t> WorkerGroup::our_children() const {
@@ -302,7 +302,7 @@ void WorkerGroup::finish() {
 void WorkerGroup::report(const std::vector<int>& still_open) {
   if (!still_open.empty())
     host_.warn("the output of local rank " + in_ranges(still_open) +
-               " is still held open by somebody; what comes now is not read");
+               " is still held open by another process; what comes now is not read");
   WorkersResult result;
   result.succeeded = machine_.succeeded() && survivors_.empty();
   result.survivors = survivors_;
@@ -344,7 +344,7 @@ ProcessFailure WorkerGroup::describe(int rank) const {
                                .error_file = worker.error_file,
                                .evidence = worker.evidence,
                                .tail = host_.pump().tail(rank),
-                               .sentence = worker.sentence});
+                               .ended_for = worker.ended_for});
   if (stacks_)
     for (const WorkerStack& stack : stacks_->workers)
       if (stack.local_rank == rank) failure.stack = stack.python;
