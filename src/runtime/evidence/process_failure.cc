@@ -46,8 +46,8 @@ ProcessFailure make_failure(const EndedWorker& worker) {
                          .tail = worker.tail};
   if (outcome.exit.signal != 0) failure.signal_name = io::signal_name(outcome.exit.signal);
   failure.message = end_in_words(worker);
-  if (!worker.sentence.empty()) {
-    failure.message = worker.sentence;  // Whatever it wrote before, this is why it ended.
+  if (!worker.ended_for.empty()) {
+    failure.message = worker.ended_for;  // Whatever it wrote before, this is why it ended.
     return failure;
   }
 

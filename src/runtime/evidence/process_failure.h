@@ -18,7 +18,7 @@ struct EndedWorker {
   std::string error_file;  // Where it was to be written; may be empty.
   Evidence evidence;
   std::string tail;
-  std::string sentence = {};  // Why we ended it, if we did.
+  std::string ended_for = {};  // Why we ended it, if we did.
 };
 
 // Reads the error file. A broken one counts as absent, and is reported as evidence.

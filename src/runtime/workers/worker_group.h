@@ -70,7 +70,7 @@ class WorkerGroup {
   // This worker is to die for what it did (its timer expired): its end counts as its own failure,
   // and `why` is the failure's message. The stacks of all are taken before. False: too late, it has
   // ended or is being stopped.
-  bool sentence(int local_rank, int signal, const std::string& why);
+  bool end_for(int local_rank, int signal, const std::string& why);
   // SIGCHLD came: orphans that have ended are reaped.
   void on_child();
 
@@ -102,7 +102,7 @@ class WorkerGroup {
     std::optional<io::ProcessExit> exit;
     std::int64_t ended_micros = 0;
     Evidence evidence;
-    std::string sentence;  // Why we end it; empty: we do not.
+    std::string ended_for;  // Why we end it; empty: we do not.
     std::uint64_t requests = 0;
   };
 

@@ -22,7 +22,7 @@ std::string WorkerGroup::dump_file(int rank) const {
   return (std::filesystem::path(error_file).parent_path() / "dump.txt").string();
 }
 
-bool WorkerGroup::sentence(int local_rank, int signal, const std::string& why) {
+bool WorkerGroup::end_for(int local_rank, int signal, const std::string& why) {
   const auto& outcome = machine_.workers().at(static_cast<std::size_t>(local_rank));
   if (machine_.phase() != Phase::Running || outcome.end != End::None) return false;
   with_stacks("rank " + std::to_string(global_rank(local_rank)) + ": " + why,
@@ -36,7 +36,7 @@ bool WorkerGroup::execute(int local_rank, int signal, const std::string& why) {
   const bool condemned = machine_.condemn(local_rank, signal, io::now());
   if (condemned) {
     const auto index = static_cast<std::size_t>(local_rank);
-    workers_[index].sentence = why;
+    workers_[index].ended_for = why;
     processes_[index].signal(signal);
     processes_[index].signal(SIGCONT);  // A suspended process cannot react to a signal.
   }

@@ -43,7 +43,7 @@ class LocalWorkers final : public Workers {
     loop_ = std::move(*loop);
     if (io::is_ignored(SIGCHLD))
       return fail(ErrorKind::Refused,
-                  "this program ignores SIGCHLD, so nobody learns how its children ended. Set it "
+                  "this program ignores SIGCHLD, so it cannot learn how its children ended. Set it "
                   "to SIG_DFL");
     claims_orphans_ = spec.claim_orphans;
     if (claims_orphans_)
