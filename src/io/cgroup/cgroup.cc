@@ -52,7 +52,7 @@ struct Trunk {
   std::string own;  // Of v2.
   std::string controller;
   bool enabled = false;  // The controller in our own group, by us.
-  Group aside;           // Where we are meanwhile, if we had to move out of the way.
+  Group agent_group;     // Where we are meanwhile, if we had to move out of the way.
   Group unified;
   Group memory_v1;
   bool counts = false;
@@ -81,9 +81,9 @@ void Trunk::enable_in_own_group() {
   int error = write_text(file, "+" + controller);
   if (error == EBUSY && is_alone()) {
     const std::string name = unified.path.substr(unified.path.rfind('/') + 1);
-    if (const auto made = make_group(own, name + std::string(kAsideSuffix))) {
-      aside.path = *made;
-      error = write_text(aside.path + "/cgroup.procs", "0");  // 0 is the process that writes.
+    if (const auto made = make_group(own, name + std::string(kAgentSuffix))) {
+      agent_group.path = *made;
+      error = write_text(agent_group.path + "/cgroup.procs", "0");  // 0 is the process that writes.
       if (error == 0) error = write_text(file, "+" + controller);
     }
   }
@@ -106,9 +106,9 @@ bool Trunk::enable() {
 // stay where we are.
 void Trunk::disable() {
   if (std::exchange(enabled, false)) write_text(own + "/cgroup.subtree_control", "-" + controller);
-  if (!aside) return;
+  if (!agent_group) return;
   write_text(own + "/cgroup.procs", "0");
-  aside.remove();
+  agent_group.remove();
 }
 
 // Makes the tree's directory in one hierarchy and keeps it locked.

@@ -33,9 +33,9 @@ bool lists(std::string_view comma_separated, std::string_view wanted) {
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-bool is_aside(std::string_view directory) {
+bool is_for_the_agent(std::string_view directory) {
   const std::string_view name = directory.substr(directory.rfind('/') + 1);
-  return name.starts_with(kGroupPrefix) && name.ends_with(kAsideSuffix);
+  return name.starts_with(kGroupPrefix) && name.ends_with(kAgentSuffix);
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ std::optional<OwnGroup> find_own_group(const std::string& proc, std::string_view
     auto directory = directory_in(mount, *path);
     // Another mount may hide this one, and the group may be gone already.
     if (!directory || !exists(*directory + "/cgroup.procs")) continue;
-    while (directory->size() > mount.point.size() && is_aside(*directory))
+    while (directory->size() > mount.point.size() && is_for_the_agent(*directory))
       directory->resize(directory->rfind('/'));
     return OwnGroup{.directory = *directory, .top = mount.point};
   }

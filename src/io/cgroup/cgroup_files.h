@@ -39,6 +39,6 @@ struct OwnGroup {
 std::optional<OwnGroup> find_own_group(const std::string& proc, std::string_view controller);
 
 inline constexpr std::string_view kGroupPrefix = "regroup-";
-inline constexpr std::string_view kAsideSuffix = "-agent";
+inline constexpr std::string_view kAgentSuffix = "-agent";
 
 }  // namespace regroup::io

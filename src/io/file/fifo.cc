@@ -46,7 +46,7 @@ Result<void> make_way(const std::string& path) {
                          "a pipe is there, and somebody reads it: another launcher? Stop it, "
                          "or choose another path.");
     if (errno != ENXIO && errno != ENOENT)
-      return cannot_make(path, "a pipe of somebody else is there: " + error_in_words(errno) +
+      return cannot_make(path, "a pipe that is not ours is there: " + error_in_words(errno) +
                                    ". Choose another path.");
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT)
@@ -102,7 +102,7 @@ Result<std::unique_ptr<Fifo>> Fifo::create(const std::string& path) {
   if (::mkfifo(path.c_str(), S_IRUSR | S_IWUSR) != 0) {
     const int error = errno;
     return cannot_make(
-        path, error == EEXIST ? std::string("somebody else is making one there. Choose another "
+        path, error == EEXIST ? std::string("another process is making one there. Choose another "
                                             "path.")
                               : error_in_words(error) +
                                     ". Choose another path, in a directory that is there and can "
@@ -116,7 +116,7 @@ Result<std::unique_ptr<Fifo>> Fifo::create(const std::string& path) {
   struct stat info {};
   if (!fifo->fd_ || ::fstat(fifo->fd_.get(), &info) != 0 || !S_ISFIFO(info.st_mode)) {
     ::unlink(path.c_str());
-    return cannot_make(path, fifo->fd_ ? "somebody has replaced it" : error_in_words(error),
+    return cannot_make(path, fifo->fd_ ? "another process has replaced it" : error_in_words(error),
                        ErrorKind::Io);
   }
   fifo->device_ = info.st_dev;

@@ -33,7 +33,8 @@ Result<LockedFile> LockedFile::open(const std::string& path, Lock lock, Instant 
   while (::flock(file.fd_.get(), operation) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return file.failed("lock");
     if (now() >= deadline)
-      return fail(ErrorKind::Timeout, "cannot lock '" + path + "': somebody holds it all the time");
+      return fail(ErrorKind::Timeout,
+                  "cannot lock '" + path + "': another process holds the lock all the time");
     std::this_thread::sleep_for(pause);
     if (pause < 5ms) pause *= 2;
   }
