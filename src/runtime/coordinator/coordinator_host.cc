@@ -110,7 +110,7 @@ class Host final : public CoordinatorHost, private PeerHost {
       auto frame = peer.reader.next(peer.connection->input(), {.sealer = peer.gate.inward()});
       if (std::holds_alternative<wire::NeedMore>(frame)) return;
       if (const auto* wrong = std::get_if<wire::Malformed>(&frame))
-        return sessions_.doom(peer, wrong->reason);
+        return sessions_.close_for(peer, wrong->reason);
       // A message that only a newer agent knows counts, too.
       if (sessions_.says_too_much(peer, 1, now.instant)) return;
       sessions_.count_message();
@@ -123,10 +123,10 @@ class Host final : public CoordinatorHost, private PeerHost {
     if (!passes_gate(peer, message)) return;
     if (const auto* look = std::get_if<Look>(&message)) return report(peer, *look, now);
     if (auto* hello = std::get_if<Hello>(&message)) {
-      if (peer.stage == Stage::InARun) return sessions_.doom(peer, "it said hello twice");
+      if (peer.stage == Stage::InARun) return sessions_.close_for(peer, "it said hello twice");
       return welcome(peer, std::move(*hello), now);
     }
-    if (peer.stage != Stage::InARun) return sessions_.doom(peer, "it did not say hello first");
+    if (peer.stage != Stage::InARun) return sessions_.close_for(peer, "it did not say hello first");
     Run& run = *peer.run;
     run.coordinator.on_message(peer.id, message, now, effects_);
     // Most messages by far are only heartbeats. They move a deadline further away, and waking up
@@ -147,12 +147,12 @@ class Host final : public CoordinatorHost, private PeerHost {
       case What::Refuse:
         // A node that is in a run is reported lost by that run.
         if (peer.stage == Stage::InARun)
-          sessions_.doom(peer, verdict.why);
+          sessions_.close_for(peer, verdict.why);
         else
           refuse(peer, verdict.why);
         break;
       case What::Doom:
-        sessions_.doom(peer, verdict.why);
+        sessions_.close_for(peer, verdict.why);
         break;
     }
     return false;
@@ -213,7 +213,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   void complain_of_state(const std::string& run_id, const Error& error) {
-    sessions_.complain("what somebody wrote as the state of run " + printable(run_id) +
+    sessions_.complain("what was written as the state of run " + printable(run_id) +
                        " was ignored: " + error.message);
   }
 
@@ -227,7 +227,7 @@ class Host final : public CoordinatorHost, private PeerHost {
       status.runs.push_back(run->coordinator.status(now));
     std::string json = wire::encode_status(status);
     if (json.size() + wire::kLargestFrame > wire::kLargestReport)
-      return sessions_.doom(peer, "what it asked for is too long for one answer");
+      return sessions_.close_for(peer, "what it asked for is too long for one answer");
     sessions_.send(peer, Report{std::move(json)});
   }
 
@@ -254,7 +254,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   void finish() {
-    while (Peer* peer = sessions_.next_doomed()) leave_run(*peer);
+    while (Peer* peer = sessions_.next_closing()) leave_run(*peer);
     sessions_.finish();
     arm();
   }

@@ -30,8 +30,8 @@ struct Peer final : SessionPeer {
     New,      // It has said nothing yet.
     Looking,  // It has asked how things are, and belongs to no run.
     InARun,
-    Ending,  // It was told why; its messages are ignored from now on.
-    Doomed,  // Is dropped at the end of the turn.
+    Ending,   // It was told why; its messages are ignored from now on.
+    Closing,  // Is dropped at the end of the turn.
     Gone,
   };
 

@@ -30,24 +30,24 @@ class SessionTable {
   void remove(Peer& peer);
   Peer* find(core::coordinator::SessionId session) const;
 
-  // Dooms a peer that has too much unread already.
+  // Closes a peer that has too much unread already.
   void send(Peer& peer, const core::coordinator::FromCoordinator& message);
   // A regular end: it has a while to read what it was told, and to close. Its run knows of it.
   void end(Peer& peer);
   // Tells it why, then ends it. `lasting`: it should not come back.
   void refuse(Peer& peer, std::string why, bool lasting = false);
   // It has broken the rules: it is counted, logged, and closed at the end of the event.
-  void doom(Peer& peer, const std::string& why);
-  // Counts its messages, and dooms it if there are too many.
+  void close_for(Peer& peer, const std::string& why);
+  // Counts its messages, and closes it if there are too many.
   bool says_too_much(Peer& peer, int more, Instant now);
 
-  // Dooms peers that have not said hello, or have not closed, in time.
+  // Closes peers that have not said hello, or have not closed, in time.
   void expire(Instant now);
   std::optional<Instant> next_deadline();
 
-  // At the end of an event: first the runs of the doomed peers are told, which may doom others;
+  // At the end of an event: first the runs of the closing peers are told, which may close others;
   // then comes finish().
-  Peer* next_doomed();
+  Peer* next_closing();
   void finish();
 
   void clear();
@@ -72,8 +72,8 @@ class SessionTable {
 
   // For the current event.
   std::vector<Peer*> touched_;
-  std::vector<Peer*> doomed_;
-  std::size_t told_of_doomed_ = 0;
+  std::vector<Peer*> closing_;
+  std::size_t told_of_closing_ = 0;
 };
 
 }  // namespace regroup::runtime
