@@ -56,9 +56,9 @@ struct HealthSnapshot {
 
 // What was found when the agent's loop was last asked to turn.
 struct LoopHealth {
-  Duration quiet{};  // How long it has been asked to turn and has not. Zero: it turns.
+  Duration stuck_for{};  // How long it has been asked to turn and has not. Zero: it turns.
   Duration limit = 60s;
-  bool alive() const { return quiet <= limit; }
+  bool alive() const { return stuck_for <= limit; }
 };
 
 struct Moment {

@@ -59,10 +59,10 @@ void HealthProbe::turned() {
 void HealthProbe::answer() {
   const auto [snapshot, at] = board_->last();
   // A snapshot that it published by itself counts as a turn, too.
-  const Duration quiet =
+  const Duration stuck_for =
       asked_ ? std::max(Duration{1}, io::now() - std::max(*asked_, at)) : Duration{};
   for (const Done& done : std::exchange(waiting_, {}))
-    done(*snapshot, {.quiet = quiet, .limit = limit_});
+    done(*snapshot, {.stuck_for = stuck_for, .limit = limit_});
 }
 
 }  // namespace regroup::runtime
