@@ -141,7 +141,7 @@ struct RunResult {
   WorkerState state = WorkerState::Unknown;
   WorkersResult workers;                   // Of the last start.
   std::map<int, ProcessFailure> failures;  // Of the last start, by global rank.
-  std::optional<ProcessFailure> cause;     // Who failed first, on this node.
+  std::optional<ProcessFailure> cause;     // The worker that failed first, on this node.
   std::string cause_elsewhere;             // As another node told it; empty: none did.
   Error error{ErrorKind::Io, ""};
   int signal = 0;

@@ -8,7 +8,7 @@
 //   start_workers(round->rank, round->world_size, round->bootstrap);
 //   ...
 //   if (auto now = (*handler)->status(); now && now->must_rejoin()) { stop; next_rendezvous(); }
-//   (*handler)->shutdown();                           // The run is over, for everybody.
+//   (*handler)->shutdown();                           // The run is over, for all nodes.
 //
 // A node of regroup and a node of PyTorch's torchrun (2.4 and newer) can be in the same run.
 #pragma once

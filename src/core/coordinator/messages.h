@@ -99,7 +99,7 @@ struct Done {
   friend bool operator==(const Done&, const Done&) = default;
 };
 
-// This node goes away and does not come back. `close`: the run is over, for everybody.
+// This node goes away and does not come back. `close`: the run is over, for all nodes.
 struct Leave {
   std::string why = {};
   bool close = false;

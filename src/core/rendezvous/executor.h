@@ -6,7 +6,7 @@
 //     // Carry out step.what and report what came of it:
 //     //   Read  ▶ on_read()              Rest ▶ on_rested()
 //     //   Swap  ▶ on_won() or on_lost()  Done: finished
-//     //   on_unreachable() when nobody knows what came of a Read or a Swap
+//     //   on_unreachable() when the outcome of a Read or a Swap is unknown
 //   }
 //
 // It makes no call of its own and reads no clock: the runtime plays it against a real backend, the

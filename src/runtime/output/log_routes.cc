@@ -120,12 +120,12 @@ Result<fs::path> DefaultLogs::make_attempt_directory(int restart_count) const {
   std::error_code error;
   if (fs::exists(path, error)) {
     // An earlier start with the same number of restarts, before the members changed.
-    fs::path aside;
+    fs::path kept;
     int number = 1;
-    do aside = path.string() + "." + std::to_string(number++);
-    while (fs::exists(aside, error));
-    fs::rename(path, aside, error);
-    if (error) return cannot(ErrorKind::Io, "put aside the logs in", path, error.message());
+    do kept = path.string() + "." + std::to_string(number++);
+    while (fs::exists(kept, error));
+    fs::rename(path, kept, error);
+    if (error) return cannot(ErrorKind::Io, "move away the logs in", path, error.message());
   }
   fs::create_directories(path, error);
   if (error) return cannot(ErrorKind::Io, "make the log directory", path, error.message());

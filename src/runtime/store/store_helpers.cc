@@ -23,7 +23,7 @@ std::string name(std::string_view prefix, std::string_view rest) {
 }
 
 // Counts this member in; the one that completes the number opens the gate. Returns the gate's key.
-Result<std::string> check_in(Store& store, std::string_view prefix, std::int64_t world_size) {
+Result<std::string> arrive(Store& store, std::string_view prefix, std::int64_t world_size) {
   const std::string gate = name(prefix, kLastMember);
   const auto come = store.add(name(prefix, kNumMembers), 1);
   if (!come) return tl::unexpected(come.error());
@@ -63,7 +63,7 @@ Result<std::vector<std::string>> gather(Store& store, const Seat& seat, Duration
   if (auto all = store.wait(keys, limit); !all) return tl::unexpected(all.error());
   auto values = store.multi_get(keys);
   if (!values) return values;
-  const auto gate = check_in(store, name(seat.prefix, kFinished), seat.world_size);
+  const auto gate = arrive(store, name(seat.prefix, kFinished), seat.world_size);
   if (!gate) return tl::unexpected(gate.error());
   if (seat.rank == 0) {
     if (auto all = store.wait({*gate}, limit); !all) return tl::unexpected(all.error());
@@ -80,7 +80,7 @@ Result<std::vector<std::string>> synchronize(Store& store, const Seat& seat, std
 
 Result<void> barrier(Store& store, std::string_view prefix, std::int64_t world_size,
                      const BarrierOptions& options) {
-  const auto gate = check_in(store, prefix, world_size);
+  const auto gate = arrive(store, prefix, world_size);
   if (!gate) return tl::unexpected(gate.error());
   auto all = store.wait({*gate}, options.limit);
   if (all || all.error().kind != ErrorKind::Timeout || !options.rank) return all;

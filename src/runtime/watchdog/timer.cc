@@ -32,9 +32,10 @@ Result<std::shared_ptr<TimerClient>> configured_client() {
   if (state.client == nullptr) {
     const char* path = ::getenv("TORCHELASTIC_TIMER_FILE");
     if (path == nullptr || *path == '\0')
-      return fail(ErrorKind::InvalidArgument,
-                  "no timer can be set: nobody watches over this process. Start it with 'regroup "
-                  "run --watchdog', or configure() a client.");
+      return fail(
+          ErrorKind::InvalidArgument,
+          "no timer can be set: no launcher watches over this process. Start it with 'regroup "
+          "run --watchdog', or configure() a client.");
     state.client = std::make_shared<PipeTimerClient>(path);
   }
   return state.client;

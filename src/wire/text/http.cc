@@ -120,7 +120,7 @@ class HeadParser {
 
   bool take_header(std::string_view line) {
     if (line.front() == ' ' || line.front() == '\t')
-      return refuse(400, "a header goes on in the next line, which nobody does any more");
+      return refuse(400, "a header goes on in the next line, which HTTP does not allow any more");
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
       return refuse(400, "a header has a name, a colon and a value");
