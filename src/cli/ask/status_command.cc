@@ -188,8 +188,8 @@ void add_status_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
       "status",
-      "Tell how the runs at a coordinator are doing: their rounds and nodes, who is lost or spare, "
-      "what is waited for, and why workers were started again. Changes nothing.");
+      "Tell how the runs at a coordinator are doing: their rounds and nodes, which are lost or "
+      "spare, what the run waits for, and why workers were started again. Changes nothing.");
   command->footer(
       "The endpoint is that of the run (--rdzv-endpoint): 'regroup coordinator', or the node that "
       "hosts it.");
@@ -211,7 +211,7 @@ void add_status_command(CLI::App& app, int& exit_code) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.2, 1e6).description(""))
       ->capture_default_str();
-  command->add_option("--timeout", flags->timeout_seconds, "Give up after so many seconds")
+  command->add_option("--timeout", flags->timeout_seconds, "Give up after this many seconds")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e6).description(""))
       ->capture_default_str();

@@ -63,7 +63,7 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
       ->type_name("FILE");
   if (options.host.coordinator)
     add_secret_flag(command, flags.secret_file,
-                    "Let only those in who know what is in it, the same on every node");
+                    "Accept only nodes with the secret in this file, the same on every node");
   command.add_flag("--stats", options.stats_at_end, "Print counters when the " + what + " ends");
   command.option_defaults()->always_capture_default();
 
@@ -71,7 +71,7 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
   add_count(command, "--max-clients", options.host.clients, "Connections at one time");
   if (options.host.coordinator) {
     add_count(command, "--max-sessions", options.host.sessions.sessions,
-              "Of them, sessions: one for every node, and for whoever looks");
+              "Of them, sessions: one for every node, and for every 'regroup status'");
     add_count(command, "--max-runs", options.host.sessions.runs, "Runs under way");
   }
   add_count(command, "--max-keys", limits.keys, "Keys and queues in the store");
@@ -80,7 +80,7 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
   add_size(command, "--max-value-bytes", limits.value_bytes, "Length of a value in a request");
   command
       .add_option("--linger", flags.linger_us,
-                  "After a request, look so many microseconds for the next before sleeping")
+                  "After a request, look this many microseconds for the next before sleeping")
       ->type_name("MICROSECONDS")
       ->check(CLI::Range(0, 1000000).description(""))
       ->group("Tuning");

@@ -127,7 +127,7 @@ void add_question(CLI::App& store, int& exit_code, const char* name, const char*
       });
   for (const auto& [argument, member] : arguments)
     command->add_option(argument, (*question).*member)->required();
-  command->add_option("--timeout", question->timeout_seconds, "Give up after so many seconds")
+  command->add_option("--timeout", question->timeout_seconds, "Give up after this many seconds")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e6).description(""))
       ->capture_default_str();

@@ -87,7 +87,7 @@ class Adviser {
     if (!has_any(said_,
                  {"CUDA out of memory", "torch.OutOfMemoryError", "CUDA error: out of memory"}))
       return;
-    add("a smaller batch; nvidia-smi shows whether somebody else holds memory of that GPU");
+    add("a smaller batch; nvidia-smi shows whether another process holds memory of that GPU");
     if (has(said_, "reserved by PyTorch but unallocated"))
       add("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, if much is reserved but unallocated");
   }
@@ -134,7 +134,8 @@ class Adviser {
 
   void ports() {
     if (!has_any(said_, {"EADDRINUSE", "Address already in use", "address already in use"})) return;
-    add("ss -ltnp shows who holds the port: perhaps a run before this one; or choose another port");
+    add("ss -ltnp shows which process holds the port: perhaps a run before this one; or choose "
+        "another port");
   }
 
   void hangs() {
@@ -148,7 +149,7 @@ class Adviser {
                         "ProcessGroupNCCL's watchdog got stuck"})) {
       add("look at the rank that did not come to this collective: it is slow, hangs, or has left "
           "the loop early (TORCH_NCCL_DUMP_ON_TIMEOUT=1, TORCH_DISTRIBUTED_DEBUG=DETAIL)");
-      add("init_process_group(timeout=...) if a step may take so long");
+      add("init_process_group(timeout=...) if a step may take that long");
     } else if (has_any(said_, {"ncclSystemError", "ncclRemoteError", "ncclInternalError",
                                "ncclUnhandledCudaError"})) {
       add("NCCL_DEBUG=INFO says more; NCCL_SOCKET_IFNAME chooses the network");
