@@ -2,10 +2,15 @@
 // they fail or when the members change, and says how it all ended.
 //
 //   regroup::AgentOptions options;
-//   options.spec = {.local_world_size = 8, .command = {"python", "-u", "train.py"}, .max_restarts =
-//   3}; options.rendezvous = {.backend = "c10d", .endpoint = "node-1:29400", .run_id = "job-17",
-//   ...}; auto result = regroup::run_agent(std::move(options));   // Until this node's part is
-//   over.
+//   options.spec = {.local_world_size = 8,
+//                   .command = {"python", "-u", "train.py"},
+//                   .max_restarts = 3};
+//   options.rendezvous = {.backend = "c10d",
+//                         .endpoint = "node-1:29400",
+//                         .run_id = "job-17",
+//                         .min_nodes = 6,
+//                         .max_nodes = 8};
+//   auto result = regroup::run_agent(std::move(options));  // Returns when this node's part is over.
 #pragma once
 
 #include <cstdint>
@@ -38,19 +43,19 @@ struct WorkerSpec {
   int max_restarts = 0;
 };
 
-// A port where this node tells over HTTP how it is doing: docs/health.md. Whoever reaches it may
-// ask.
+// A port where this node tells over HTTP how it is doing: docs/health.md. It answers every client
+// that can reach it.
 struct HealthOptions {
   std::string address = "::";  // "::" is every address, IPv4 and IPv6.
   std::uint16_t port = 0;      // 0: any free one; `on_listening` tells which.
-  // The agent counts as alive while its loop turns within so long of being asked to.
+  // The agent counts as alive if its loop turns within this time of being asked to.
   Duration limit = 60s;
-  // False: if the port cannot be had, that is a warning, and the agent runs without it.
+  // False: if the port is not available, that is a warning, and the agent runs without it.
   bool required = true;
   std::function<void(const std::vector<std::string>& addresses)> on_listening = {};
 };
 
-// Countdown timers that workers ask for (docs/watchdog.md): PyTorch's, and those of
+// Countdown timers that workers ask for (docs/watchdog.md): those of PyTorch, and of
 // regroup/timer.h.
 struct WatchdogSpec {
   bool enabled = false;
@@ -62,27 +67,29 @@ struct AgentOptions {
   RunRules rules = {};  // Its max_restarts is the one of `spec`.
   RendezvousParameters rendezvous;
   std::shared_ptr<LogsSpecs> logs;
-  // How workers are stopped, contained and written down; its attempt and commands are filled in.
+  // How workers are stopped and contained, and where their output goes; its attempt and commands
+  // are filled in.
   WorkersSpec workers;
-  std::vector<int> signals_to_handle = {};   // End this node's part.
-  std::vector<int> signals_to_forward = {};  // Go to the workers.
-  // Go to the workers of all nodes, where there is a coordinator. They neither end nor forward.
+  std::vector<int> signals_to_handle = {};   // These end this node's part.
+  std::vector<int> signals_to_forward = {};  // These go to the workers.
+  // These go to the workers of all nodes, where there is a coordinator. They do not end this node's
+  // part.
   std::vector<int> signals_to_share = {};
-  // After our workers have succeeded, the others are waited for so long.
+  // How long we wait for the other nodes after our workers have succeeded.
   Duration exit_barrier_timeout = 300s;
   std::optional<HealthOptions> health = {};  // Empty: no such port.
-  // A worker that the kernel does not let go (state D) for so long has failed. Zero: not looked
-  // for.
+  // A worker that is stuck in the kernel (state D) for this long has failed. Zero: not checked.
   Duration stuck_limit{};
   WatchdogSpec watchdog = {};
-  // What people may want to see, on the agent's thread; `tell` prints a line between the workers'.
+  // Gets what people may want to see, on the agent's thread; `tell` prints a line between the
+  // workers'.
   std::function<void(const struct AgentEvent&)> on_event = {};
 };
 
-// Something happened. Which fields mean something depends on the kind.
+// Something happened. Which fields are set depends on the kind.
 struct AgentEvent {
   enum class Kind {
-    Waiting,          // For others, or for a stop to be done: `text`.
+    Waiting,          // For other nodes, or for a stop to finish: `text`.
     Progress,         // The same, always up to date, for a live line: `text`, `took`, `left`.
     Joined,           // A round: its number, ranks, how long it took.
     Started,          // The workers run: how long that took.
@@ -92,10 +99,10 @@ struct AgentEvent {
     MembersChanged,   // The workers are stopped to join the next round: `text` says why.
     RunFailed,        // Another node says so: `text`.
     Signalled,        // `text` names it and its sender.
-    Noted,            // For who wants to know more: `text`.
+    Noted,            // Details for people who want to know more: `text`.
     CheckedIn,        // Every node's end is known, or is not waited for any longer: `text`.
     Ended,            // Our part is over: `result`.
-    Record,           // One of torchrun's events, for whoever keeps them: `record`.
+    Record,           // One of torchrun's events, for monitoring: `record`.
     Metric,           // One of torchrun's metrics, or of ours: `metric`.
   };
   Kind kind;
@@ -113,9 +120,9 @@ struct AgentEvent {
   const struct RunResult* result = nullptr;  // Of Ended.
   const EventRecord* record = nullptr;       // As a line: to_json().
   const MetricRecord* metric = nullptr;
-  // Prints a line on standard error without getting into the middle of a worker's.
+  // Prints a line on standard error, never in the middle of a worker's line.
   std::function<void(const std::string&)> tell = {};
-  // Shows a line at the bottom of a terminal that goes on counting from `took` and `left`, until it
+  // Shows a line at the bottom of a terminal that keeps counting from `took` and `left`, until it
   // is shown again, or called with nothing.
   std::function<void(const std::string&)> show = {};
 };
@@ -134,7 +141,7 @@ struct RunResult {
   WorkerState state = WorkerState::Unknown;
   WorkersResult workers;                   // Of the last start.
   std::map<int, ProcessFailure> failures;  // Of the last start, by global rank.
-  std::optional<ProcessFailure> cause;     // Who failed first, on this node.
+  std::optional<ProcessFailure> cause;     // The worker that failed first, on this node.
   std::string cause_elsewhere;             // As another node told it; empty: none did.
   Error error{ErrorKind::Io, ""};
   int signal = 0;

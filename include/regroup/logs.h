@@ -22,7 +22,7 @@ enum class Streams : unsigned { None = 0, Out = 1, Err = 2, Both = 3 };
 // The same for all local ranks, or rank by rank: those not named have none.
 struct StreamsByRank {
   Streams everybody = Streams::None;
-  std::map<int, Streams> by_rank = {};  // Not empty: `everybody` means nothing.
+  std::map<int, Streams> by_rank = {};  // If it is not empty, `everybody` is ignored.
   Streams of(int local_rank) const;
   friend bool operator==(const StreamsByRank&, const StreamsByRank&) = default;
 };
@@ -68,7 +68,7 @@ struct WorkerName {
   std::string role = "default";
 };
 
-// What a start of a group of workers is called.
+// The names that belong to one start of the workers.
 struct Attempt {
   std::string run_id = "none";
   int restart_count = 0;
@@ -82,10 +82,10 @@ class LogsSpecs {
   // regroup. A start that repeats a restart count (after a change of members) keeps the logs of the
   // earlier one: attempt_0 moves to attempt_0.1, .2, ...
   virtual Result<LogRoutes> routes(const Attempt& attempt) = 0;
-  // For people: below what all of it is. May be empty.
+  // The directory that contains everything, for messages to people. May be empty.
   virtual std::string root() const = 0;
-  // The job is over. A directory that nobody asked for is removed after a success, and if nothing
-  // was written there.
+  // The job is over. A temporary directory is removed after a success, and also if nothing was
+  // written there.
   virtual void over(bool succeeded) { (void)succeeded; }
   // The workers could not be started: what routes() made is not needed.
   virtual void never_started() {}
@@ -97,12 +97,12 @@ struct DefaultLogsOptions {
   std::string log_dir = {};
   StreamsByRank redirects = {};
   StreamsByRank tee = {};
-  // Who may print to the console; an empty set is everybody. A worker must be in both.
+  // Which workers may print to the console; an empty set means all. A worker must be in both.
   std::set<int> local_ranks = {};
   std::set<int> global_ranks = {};
 };
 
-// InvalidArgument if the directory cannot be: a file is there, or it may not be made.
+// InvalidArgument if the directory is impossible: a file is in the way, or we may not make it.
 Result<std::unique_ptr<LogsSpecs>> make_default_logs_specs(DefaultLogsOptions options);
 
 }  // namespace regroup

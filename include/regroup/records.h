@@ -1,5 +1,5 @@
-// What the monitoring of a run lives on: torchrun's events and metrics, under its names, as
-// docs/events.md lists them. An agent tells them to AgentOptions::on_event.
+// The records for monitoring a run: torchrun's events and metrics, under its names, as
+// docs/events.md lists them. An agent passes them to AgentOptions::on_event.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct EventRecord {
     int role_rank = 0;
     int role_world_size = 1;
     std::int64_t pid = 0;
-    std::optional<int> exit_code = {};  // Of one that failed; as Python says it.
+    std::optional<int> exit_code = {};  // Of a worker that failed; as Python gives it.
     friend bool operator==(const Worker&, const Worker&) = default;
   };
 
@@ -35,7 +35,7 @@ struct EventRecord {
 
   // RENDEZVOUS, ASSIGN_WORKER_RANKS, SUCCEEDED, FAILED of the agent; START, SUCCEEDED, FAILED,
   // TERMINATED of a worker; RUNNING of the watchdog. The event's name is
-  // "torchelastic.worker.status." and the state, but of the watchdog what it has done.
+  // "torchelastic.worker.status." and the state; for the watchdog it is what it has done.
   std::string state;
   Source source = Source::Agent;
   std::int64_t time_millis = 0;  // Since 1970.
@@ -43,13 +43,14 @@ struct EventRecord {
   std::string role = {};
   std::string host = {};
   std::string rendezvous_backend = {};
-  std::string entry_point = {};  // What a worker is started as, without its folder.
-  // Of the round that this node was in when it happened; empty: of none yet.
+  std::string entry_point = {};  // The program that a worker runs, without its folder.
+  // Of the round that this node was in when it happened; empty: it was in none yet.
   std::optional<std::int64_t> group_rank = {};
   std::optional<std::int64_t> group_world_size = {};
-  int restarts = 0;                       // So far.
-  std::int64_t total_run_seconds = 0;     // Of the events at the end; 0 before.
-  std::optional<std::string> error = {};  // Of a worker: the JSON of its error file, or of none.
+  int restarts = 0;                    // So far.
+  std::int64_t total_run_seconds = 0;  // Of the events at the end; 0 before.
+  // Of a worker: the JSON of its error file, or of an empty one.
+  std::optional<std::string> error = {};
   std::optional<Duration> took = {};
   std::optional<Worker> worker = {};  // Of the source Worker.
   std::optional<Watchdog> watchdog = {};

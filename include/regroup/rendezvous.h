@@ -1,5 +1,5 @@
-// How the nodes of a run meet: who is in the round, which rank each has, where the workers' store
-// is.
+// How the nodes of a run meet: which are in the round, which rank each has, where the workers'
+// store is.
 //
 //   auto handler = regroup::make_rendezvous({.backend = "c10d", .endpoint = "node-1:29400",
 //                                            .run_id = "job-17", .min_nodes = 6, .max_nodes = 8});
@@ -8,7 +8,7 @@
 //   start_workers(round->rank, round->world_size, round->bootstrap);
 //   ...
 //   if (auto now = (*handler)->status(); now && now->must_rejoin()) { stop; next_rendezvous(); }
-//   (*handler)->shutdown();                           // The run is over, for everybody.
+//   (*handler)->shutdown();                           // The run is over, for all nodes.
 //
 // A node of regroup and a node of PyTorch's torchrun (2.4 and newer) can be in the same run.
 #pragma once
@@ -30,7 +30,7 @@
 
 namespace regroup {
 
-// What is waited for, in a few words, for a line that is always up to date.
+// What this node waits for, in a few words, for a line that is always up to date.
 struct RendezvousWait {
   std::string text;  // "waiting for nodes: 1 of 2 here"
   Duration so_far{};
@@ -43,32 +43,35 @@ struct RendezvousParameters {
   std::string run_id = {};
   std::int64_t min_nodes = 1;
   std::int64_t max_nodes = 1;
-  std::string local_addr = {};  // This node's address as others reach it; empty: found by itself.
+  // This node's address as others reach it; empty: found automatically.
+  std::string local_addr = {};
   // The rank itself with the static backend; elsewhere a wish.
   std::optional<std::int64_t> node_rank = {};
-  // Equal on machines that are near each other: the rack, the switch. Where there is a coordinator
-  // their ranks stand together, and `segment` keeps groups whole.
+  // The same on machines that are near each other: the rack, the switch. Where there is a
+  // coordinator their ranks are next to each other, and `segment` keeps groups whole.
   std::string topology_key = {};
   std::map<std::string, std::string> config =
-      {};                                        // Of --rdzv-conf; docs/rendezvous.md has the keys.
-  std::vector<std::string> expected_nodes = {};  // Names; who is missing is said while waiting.
+      {};  // Of --rdzv-conf; docs/rendezvous.md has the keys.
+  // Names; while waiting, messages say which are missing.
+  std::vector<std::string> expected_nodes = {};
 
-  // Holds a secret that agents and their coordinator prove to each other that they know (run_agent
-  // alone has a session with one). Empty: none.
+  // Holds a secret; agents and their coordinator prove to each other that they know it (only
+  // run_agent has a session with one). Empty: none.
   std::string secret_file = {};
 
-  // One line about what is waited for: when it changes, and every ten seconds. Empty: logged.
+  // Gets one line about what it waits for: when that changes, and every ten seconds. Empty: logged.
   std::function<void(const std::string&)> on_status = {};
 
-  // At once when it begins, and whenever its text or its limit changes. On the thread that waits.
+  // Called when the wait begins, and whenever its text or its limit changes. On the thread that
+  // waits.
   std::function<void(const RendezvousWait&)> on_wait = {};
 
   // Once it is true, make_rendezvous() and next_rendezvous() end with Cancelled: within half a
   // second or so, or as soon as a store that does not answer is given up (heartbeat_timeout).
   std::shared_ptr<const std::atomic<bool>> interrupted = {};
 
-  // Of `config`. An integer or a boolean (1/true/t/yes/y, 0/false/f/no/n) that is none is an
-  // InvalidArgument that names the key.
+  // A value of `config`. One that should be an integer or a boolean (1/true/t/yes/y,
+  // 0/false/f/no/n) and is not is an InvalidArgument that names the key.
   std::optional<std::string> text(std::string_view key) const;
   Result<std::optional<std::int64_t>> integer(std::string_view key) const;
   Result<std::optional<bool>> boolean(std::string_view key) const;
@@ -100,9 +103,9 @@ struct RendezvousInfo {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   BootstrapStore bootstrap;
-  std::vector<std::string> nodes;  // Names, in the order of ranks; empty where nobody knows them.
-  // From a coordinator. Empty: the members exchange their ranks in the store, and count restarts
-  // each by itself.
+  std::vector<std::string> nodes;  // Names, in the order of ranks; empty where they are not known.
+  // From a coordinator. Empty: the members exchange their ranks in the store, and each counts its
+  // own restarts.
   std::optional<WorkerRanks> ranks = {};
   std::optional<std::int64_t> restart_count = {};
 };
@@ -112,7 +115,7 @@ struct RendezvousStatus {
   bool member = true;        // False: the others dropped this node, or it has left.
   bool whole = true;         // False: a member is gone.
   bool closed = false;       // The run is over.
-  std::int64_t waiting = 0;  // Nodes that want to come in.
+  std::int64_t waiting = 0;  // Nodes that want to join.
   std::int64_t spares = 0;   // Nodes that wait beyond the maximum.
   bool must_rejoin() const { return !member || !whole || waiting > 0; }
 };
@@ -132,7 +135,7 @@ class RendezvousHandler {
   RendezvousHandler() = default;
   RendezvousHandler(const RendezvousHandler&) = delete;
   RendezvousHandler& operator=(const RendezvousHandler&) = delete;
-  virtual ~RendezvousHandler() = default;  // Ends the heartbeats; the others notice by and by.
+  virtual ~RendezvousHandler() = default;  // Ends the heartbeats; the others notice after a while.
 
   virtual std::string backend() const = 0;
   virtual std::string run_id() const = 0;
@@ -146,14 +149,14 @@ class RendezvousHandler {
   virtual Result<std::int64_t> num_nodes_waiting() = 0;
   virtual Result<RendezvousStatus> status() = 0;
 
-  // Ends the run for everybody, for good. Twice is fine.
+  // Ends the run for all nodes, for good. Calling it twice is fine.
   virtual Result<void> set_closed() = 0;
 
   // Stops the heartbeats and closes the run.
   virtual Result<void> shutdown() = 0;
 
-  // Takes this node off every list, so that the others need not wait for its silence. The run goes
-  // on.
+  // Takes this node off every list, so that the others do not have to wait for its silence. The run
+  // goes on.
   virtual Result<void> leave() = 0;
 
   // True if the agents' store also serves the workers (their TORCHELASTIC_USE_AGENT_STORE).
@@ -163,12 +166,13 @@ class RendezvousHandler {
 using RendezvousCreator =
     Result<std::unique_ptr<RendezvousHandler>> (*)(const RendezvousParameters& parameters);
 
-// Makes a backend known. The same creator twice is fine; another under a taken name is refused.
+// Makes a backend known. Registering the same creator twice is fine; another one under a taken name
+// is refused.
 Result<void> register_rendezvous(std::string name, RendezvousCreator creator);
 
-// Bad parameters are InvalidArgument; an unknown key in the configuration is only warned of, as
-// torchrun accepts any. The c10d and static backends open their store here, and wait for it as long
-// as for the other nodes.
+// Bad parameters are InvalidArgument; an unknown key in the configuration only causes a warning,
+// because torchrun accepts any. The c10d and static backends open their store here, and wait for it
+// as long as for the other nodes.
 Result<std::unique_ptr<RendezvousHandler>> make_rendezvous(const RendezvousParameters& parameters);
 
 }  // namespace regroup

@@ -1,4 +1,4 @@
-// For backends of one's own: a place that keeps one small piece of state for all nodes of a run,
+// For writing your own backend: a place that keeps one small piece of state for all nodes of a run,
 // and the rendezvous handler on top of it.
 #pragma once
 
@@ -18,14 +18,14 @@ namespace regroup {
 // Used by one thread at a time.
 class RendezvousBackend {
  public:
-  // The bytes are what a set_state() brought. The token stands for exactly these bytes.
+  // The bytes are those of a set_state(). The token stands for exactly these bytes.
   struct Present {
     std::string bytes;
     std::string token;
   };
   struct SetAnswer {
-    bool won = false;                // Ours was stored;
-    std::optional<Present> present;  // in any case, what is there now. None: nothing is.
+    bool won = false;                // Ours was stored.
+    std::optional<Present> present;  // What is there now, in any case. None: nothing is.
   };
 
   RendezvousBackend() = default;
@@ -43,9 +43,9 @@ class RendezvousBackend {
   virtual Result<SetAnswer> set_state(std::string_view bytes,
                                       const std::optional<std::string>& token) = 0;
 
-  // The run has left a phase. Best effort: nodes look by themselves too, only later.
+  // The run has left a phase. Best effort: nodes also look by themselves, only later.
   virtual void announce_left(std::string_view phase);
-  // True as soon as the run has left the phase; false after `limit`. As it is: sleeps.
+  // True as soon as the run has left the phase; false after `limit`. This default only sleeps.
   virtual bool wait_until_left(std::string_view phase, Duration limit);
 };
 
@@ -59,8 +59,8 @@ Result<std::unique_ptr<RendezvousBackend>> make_store_backend(std::shared_ptr<St
                                                               StoreOpener reopen = {});
 
 // The dynamic handler. `open_store` is called in each round for a connection to the store where its
-// keys go; `address` is this node's as others reach it. The rest is taken from the parameters,
-// whose endpoint is not looked at.
+// keys go; `address` is where others reach this node. The rest is taken from the parameters, whose
+// endpoint is ignored.
 Result<std::unique_ptr<RendezvousHandler>> make_dynamic_rendezvous(
     const RendezvousParameters& parameters, std::unique_ptr<RendezvousBackend> backend,
     StoreOpener open_store, const std::string& address);

@@ -9,15 +9,15 @@
 namespace regroup {
 
 enum class ErrorKind {
-  InvalidArgument,  // The caller asked for something that cannot be; asking again will not help.
+  InvalidArgument,  // The caller asked for something impossible; asking again will not help.
   Timeout,          // The time limit passed. What was asked for may still come later.
   Connection,       // The peer cannot be reached, or went away.
   Protocol,         // The peer said something that does not belong there.
   Refused,          // A named limit was reached, or the operation does not fit the stored value.
   Unsupported,      // The peer is too old for this operation.
-  Cancelled,        // Somebody ended the wait.
+  Cancelled,        // The wait was ended on request.
   Io,               // The operating system refused.
-  Closed,           // The run is over, for everybody.
+  Closed,           // The run is over, for all nodes.
   Corrupt,          // What the nodes share cannot be read. It is left as it is.
   NotNeeded,        // A spare whose run has ended without it. Not a failure.
 };

@@ -84,8 +84,8 @@ class Store {
   virtual Result<std::vector<std::string>> list_keys() = 0;
 
   // Waits until `world_size` callers have come. A caller that times out still counts as one that
-  // came: the protocol has no way to take it back. For a barrier that names who is missing see
-  // regroup/store_helpers.h.
+  // came: the protocol has no way to take it back. regroup/store_helpers.h has a barrier that names
+  // the missing ranks.
   virtual Result<void> barrier(std::string_view key, std::int64_t world_size, Duration limit) = 0;
   Result<void> barrier(std::string_view key, std::int64_t world_size) {
     return barrier(key, world_size, timeout());
@@ -103,8 +103,8 @@ struct TcpStoreOptions {
   std::uint16_t port = 29500;
   Duration timeout = kDefaultStoreTimeout;  // For connecting, and for each call afterwards.
 
-  // Announce this client under PyTorch's worker-count key, as a PyTorch store with a world size
-  // does; with wait_for_workers, return only when that many have announced themselves.
+  // Announces this client under PyTorch's worker-count key, as a PyTorch store with a world size
+  // does; with wait_for_workers, returns only when that many have announced themselves.
   std::optional<std::int64_t> world_size = {};
   bool wait_for_workers = false;
 };
@@ -121,8 +121,8 @@ struct FileStoreOptions {
   bool only_look = false;  // Leaves no trace of this object in the file, as long as nothing is set.
 };
 
-// Shares its file with PyTorch's FileStore objects. It has no queues, and no append besides
-// reading, extending and writing again under the file's lock.
+// Shares its file with PyTorch's FileStore objects. It has no queues, and append reads, extends and
+// writes again under the file's lock.
 Result<std::shared_ptr<Store>> open_file_store(const FileStoreOptions& options);
 
 // Lives in this process. clone() gives another handle to the same keys.
@@ -132,10 +132,10 @@ std::shared_ptr<Store> make_memory_store(Duration timeout = kDefaultStoreTimeout
 std::shared_ptr<Store> make_prefix_store(std::string prefix, std::shared_ptr<Store> inner);
 
 struct StoreServerOptions {
-  std::string host = "127.0.0.1";  // An address, a name, "::" or "0.0.0.0"; just that is bound.
+  std::string host = "127.0.0.1";  // An address, a name, "::" or "0.0.0.0"; only that is bound.
   std::uint16_t port = 0;          // 0: any free port, bound once and kept.
   bool coordinator = false;  // Agents of regroup may hold sessions here: see docs/protocol.md.
-  // Holds what they have to prove to know (--rdzv-secret-file). Empty: nothing.
+  // The file with the secret that they have to prove they know (--rdzv-secret-file). Empty: none.
   std::string secret_file = {};
 };
 
@@ -146,8 +146,8 @@ class StoreServer {
   virtual ~StoreServer() = default;  // Closes every connection.
   virtual std::uint16_t port() const = 0;
 
-  // Forgets every key and closes every connection, so that whoever waited sees it end; then goes on
-  // listening on the same port. When it returns, it is done. From any thread.
+  // Forgets every key and closes every connection, so that clients that waited notice; then goes on
+  // listening on the same port. All of it is done when this returns. From any thread.
   virtual void clear() = 0;
 
   // How many agents have a session here. From any thread.

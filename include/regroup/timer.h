@@ -1,5 +1,5 @@
-// Countdown timers: a worker says how long a piece of its work may take at most, and who watches
-// over it ends the worker if it takes longer. docs/watchdog.md tells the whole story.
+// Countdown timers: a worker says how long a piece of its work may take at most, and the launcher
+// that watches over it ends the worker if it takes longer. docs/watchdog.md has the details.
 //
 // In a worker of `regroup run --watchdog` (or of a torchrun with its file timer):
 //
@@ -9,7 +9,7 @@
 //   }                                            // Released.
 //   regroup::heartbeat(60s);                     // Or: once in every step.
 //
-// A program that watches over processes of its own:
+// A program that watches over its own worker processes:
 //
 //   auto server = regroup::PipeTimerServer::open({.path = "/run/job/timers"});
 //
@@ -34,7 +34,7 @@ namespace regroup {
 
 // An acquire, or with a negative time a release.
 struct TimerRequest {
-  std::int64_t worker_id = 0;  // Whatever client and server agree on; ours: the process's pid.
+  std::int64_t worker_id = 0;  // A number that client and server agree on; ours: the process's pid.
   std::string scope_id;
   double expiration_time = 0;  // Seconds since 1970.
   int signal = 9;              // To end the worker with; 0 or less: none.
@@ -61,8 +61,7 @@ class RequestQueue {
   virtual std::vector<TimerRequest> get(std::size_t size, Duration timeout) = 0;
 };
 
-// ---- Within one process
-// --------------------------------------------------------------------------
+// ---- Within one process ----
 
 // A queue in memory.
 class LocalRequestQueue final : public RequestQueue {
@@ -99,8 +98,8 @@ struct ExpiredWorker {
 // and for deadlines, and at least every `max_interval`.
 class TimerServer {
  public:
-  // Ends a worker. True: it has ended, or there is none; all its timers are dropped. False: it is
-  // tried again after `max_interval`. One that throws counts as true.
+  // Ends a worker. True: it has ended, or there is none; all its timers are dropped. False: this is
+  // tried again after `max_interval`. A reaper that throws counts as true.
   using Reaper = std::function<bool(const ExpiredWorker&)>;
 
   // Without a reaper: the worker id is a pid, which gets SIGKILL.
@@ -119,15 +118,14 @@ class TimerServer {
   std::shared_ptr<Impl> impl_;
 };
 
-// ---- Between processes: a named pipe, with the lines of PyTorch's file timer
-// ----------------------
+// ---- Between processes: a named pipe, with the lines of PyTorch's file timer ----
 
 // May be used by many processes at once, PyTorch's FileTimerClient beside it.
 class PipeTimerClient final : public TimerClient {
  public:
   explicit PipeTimerClient(std::string path, int signal = 9);
-  // Connection: nobody reads the pipe. Timeout: it is full. InvalidArgument: the scope is so long
-  // that the line would not get through in one piece (4096 bytes with its newline).
+  // Connection: no process reads the pipe. Timeout: it is full. InvalidArgument: the scope is so
+  // long that the line would not get through in one piece (4096 bytes with its newline).
   Result<void> acquire(const std::string& scope_id, double expiration_time) override;
   Result<void> release(const std::string& scope_id) override;
   const std::string& path() const { return path_; }
@@ -142,31 +140,30 @@ struct PipeTimerServerOptions {
   // Made by the server, for our user alone, and removed with it. A pipe that an earlier run has
   // left there is replaced. Empty: watchdog_timer_<random> in TMPDIR.
   std::string path = {};
-  // Whose timers count. Empty: those of processes that descend from this one.
+  // The processes whose timers count. Empty: those that descend from this one.
   std::function<bool(int pid)> belongs = {};
-  // Told of each process that was sent the signal of its timer; from the server's thread.
+  // Called for each process that was sent the signal of its timer; from the server's thread.
   std::function<void(int pid, int signal, const std::string& why)> on_expired = {};
-  // Lines that cannot be read, and the like. Empty: logged on standard error.
+  // Gets complaints about lines that cannot be read, and the like. Empty: logged on standard error.
   std::function<void(const std::string&)> on_warning = {};
 };
 
 // Ends processes whose timers expire. Never this process itself.
 class PipeTimerServer {
  public:
-  // It listens on return.
+  // It listens when this returns.
   static Result<std::unique_ptr<PipeTimerServer>> open(PipeTimerServerOptions options = {});
   virtual ~PipeTimerServer() = default;
   virtual const std::string& path() const = 0;
 };
 
-// ---- What workers call
-// ---------------------------------------------------------------------------
+// ---- What workers call ----
 
 // The client that expires() uses from now on. Null: as in the beginning, a PipeTimerClient for the
 // pipe that TORCHELASTIC_TIMER_FILE names.
 void configure(std::shared_ptr<TimerClient> client);
 
-// Releases its scope when it goes.
+// Releases its scope when it is destroyed.
 class [[nodiscard]] ExpiresGuard {
  public:
   ExpiresGuard(std::shared_ptr<TimerClient> client, std::string scope);
@@ -174,7 +171,7 @@ class [[nodiscard]] ExpiresGuard {
   ExpiresGuard(ExpiresGuard&&) noexcept = default;
   ExpiresGuard& operator=(ExpiresGuard&& other) noexcept;
 
-  // Now, and tells how it went.
+  // Releases it now, and returns how that went.
   Result<void> release();
   const std::string& scope() const { return scope_; }
 
@@ -183,20 +180,20 @@ class [[nodiscard]] ExpiresGuard {
   std::string scope_;
 };
 
-// This process has `after` until the guard is gone. The scope is the file and line of the call. No
-// client is configured and there is no pipe: InvalidArgument, and nothing is watched.
+// This process has `after` until the guard is destroyed. The scope is the file and line of the
+// call. If no client is configured and there is no pipe: InvalidArgument, and nothing is watched.
 [[nodiscard]] Result<ExpiresGuard> expires(
     Duration after, std::source_location here = std::source_location::current());
 // `client` null: the configured one.
 [[nodiscard]] Result<ExpiresGuard> expires(Duration after, std::string scope,
                                            std::shared_ptr<TimerClient> client = nullptr);
 
-// Tells the launcher that this worker gets on: it is ended if it does not call again within
+// Tells the launcher that this worker makes progress: it is ended if it does not call again within
 // `limit`. Cheap enough for every step. A worker has one heartbeat, whichever of its threads and
-// processes beats. Without a watchdog it does nothing. An error, possible only when the limit is a
-// new one: the launcher could not be told, and nothing is watched yet.
+// processes beats. Without a watchdog it does nothing. It can fail only when the limit is new: the
+// launcher could not be told, and nothing is watched yet.
 Result<void> heartbeat(Duration limit);
-// From now on no beat is expected, until the next.
+// No beat is expected from now on, until the next one.
 void heartbeat_stop();
 
 }  // namespace regroup

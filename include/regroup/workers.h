@@ -6,7 +6,7 @@
 //   if (!result->succeeded) explain(*result->cause);
 //
 // A worker has a session of its own, dies with this process, and takes everything with it that it
-// started: when the group is over nothing of it lives, or `survivors` says what does, and why.
+// started: when the group is over, none of it is alive, or `survivors` says what is, and why.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace regroup {
 struct WorkerCommand {
   // ${local_rank} and $local_rank are replaced in the arguments; $$ is a dollar sign.
   std::vector<std::string> argv;
-  // All of it; only TORCHELASTIC_ERROR_FILE is added (and what `dump_signal` says).
+  // The whole environment; only TORCHELASTIC_ERROR_FILE is added (and what `dump_signal` says).
   std::map<std::string, std::string> environment;
   std::string directory = {};          // Empty: ours.
   std::vector<int> cpus = {};          // The CPUs it may run on; empty: as we may.
@@ -37,14 +37,14 @@ struct WorkerCommand {
 enum class CgroupUse {
   Auto,     // Where the kernel lets us.
   Off,      // Never.
-  Require,  // Or do not start.
+  Require,  // Do not start without them.
 };
 
 // Whether the stacks of all workers are taken before they are ended.
 enum class TakeStacks {
   Never,
   OnHang,  // For a hang or an expired timer.
-  Always,  // For any failure: others tell where they were when one failed.
+  Always,  // For any failure: the others' stacks tell where they were when one failed.
 };
 
 struct WorkersSpec {
@@ -62,32 +62,33 @@ struct WorkersSpec {
   // This program has no children of its own, so that every orphan it inherits was a worker's.
   bool claim_orphans = false;
 
-  // Asked now and then while a program cannot be begun, because its file system hangs, say. True:
-  // the start is given up.
+  // Asked now and then while a program cannot be started, for example because its file system
+  // hangs. True: the start is given up.
   std::function<bool()> give_up_start = {};
 
   TakeStacks take_stacks = TakeStacks::OnHang;
-  // For Python's faulthandler: sent to workers that catch it, when stacks are taken. They are told
-  // by REGROUP_DUMP_SIGNAL and REGROUP_DUMP_FILE. 0: none.
+  // For Python's faulthandler: sent to workers that catch it, when stacks are taken.
+  // REGROUP_DUMP_SIGNAL and REGROUP_DUMP_FILE tell them. 0: none.
   int dump_signal = 0;
 
-  // Nobody has done anything for so long: the workers hang, and are ended. Zero: not looked for.
+  // When no worker has done anything for this long, the workers hang, and are ended. Zero: not
+  // checked.
   Duration hang_timeout{};
-  // After the start nothing counts for so long. Empty: twice the timeout.
+  // For this long after the start nothing counts. Empty: twice the timeout.
   std::optional<Duration> hang_grace = {};
 
-  // Of their output: docs/workers.md.
+  // Of the workers' output: docs/workers.md.
   std::string prefix_template = {};
   std::vector<std::string> out_filters = {};
   std::vector<std::string> err_filters = {};
   std::uint64_t log_max_bytes = 0;
   int log_keep = 3;
 
-  // What a person should know, once each, and not a failure; from any thread, and must not block.
-  // Empty: printed on standard error, between lines of the workers.
+  // Gets what a person should know, once each, that is not a failure; from any thread, and must not
+  // block. Empty: printed on standard error, between lines of the workers.
   std::function<void(const std::string&)> warn = {};
-  // How what is printed that way is written, as a whole line; from any thread. Empty: "regroup: "
-  // in front of it.
+  // Makes a whole line of a text that is printed that way; from any thread. Empty: "regroup: " in
+  // front of it.
   std::function<std::string(const std::string&)> warning_line = {};
 };
 
@@ -98,10 +99,10 @@ struct ProcessFailure {
   std::string role = "default";
   std::string host;
   int pid = 0;
-  int exit_code = 0;             // As Python says it: killed by signal n is -n.
+  int exit_code = 0;             // As Python gives it: killed by signal n is -n.
   std::string signal_name = {};  // "SIGSEGV"; empty: it was not killed by one.
   std::int64_t time_micros = 0;  // Since 1970: when we heard of its end.
-  bool stopped_by_us = false;    // Because of another one, or on order.
+  bool stopped_by_us = false;    // Because another one failed, or on order.
   bool survived = false;         // It could not be killed; what follows means nothing.
   std::string error_file = {};   // Its path, if the worker wrote it.
   std::optional<ErrorFile> error = {};
@@ -127,8 +128,9 @@ struct Survivor {
 
 struct WorkersResult {
   bool succeeded = false;
-  std::vector<int> exit_codes;           // By local rank, as Python says them.
-  std::optional<ProcessFailure> cause;   // Who failed first. Empty: nobody, or we stopped them all.
+  std::vector<int> exit_codes;  // By local rank, as Python gives them.
+  // The worker that failed first. Empty: none, or we stopped them all.
+  std::optional<ProcessFailure> cause;
   std::vector<ProcessFailure> failures;  // The cause, and all others that did not end with 0.
   std::vector<Survivor> survivors;
   LogRoutes logs;
@@ -140,19 +142,20 @@ struct WorkersResult {
 
 class Workers {
  public:
-  // They run on return. They belong to a thread of this object, not to the caller's.
+  // They are running when it returns. They belong to a thread of this object, not to the caller's.
   static Result<std::unique_ptr<Workers>> start(WorkersSpec spec, std::shared_ptr<LogsSpecs> logs);
   virtual ~Workers() = default;  // Kills what still runs.
 
   virtual std::map<int, int> pids() const = 0;  // By local rank.
 
-  // The result once all is over; nothing if `limit` passes before. Empty: as long as it takes.
+  // The result once everything is over; nothing if `limit` passes before. Empty: waits as long as
+  // it takes.
   virtual std::optional<WorkersResult> wait(std::optional<Duration> limit) = 0;
 
   // Begins a stop; wait() tells when it is done. A second one can only shorten the grace.
   virtual void stop(int signal, Duration grace) = 0;
   virtual void kill() = 0;
-  // To every worker, and to nobody else. (SIGCONT goes to their groups.)
+  // To every worker, and to no other process. (SIGCONT goes to their groups.)
   virtual void forward(int signal) = 0;
 };
 

@@ -113,7 +113,7 @@ def pipe_path():
 
 
 def _nobody_watches():
-    return ("no timer can be set: nobody watches over this process. Start it with 'regroup run --watchdog', or with "
+    return ("no timer can be set: no launcher watches over this process. Start it with 'regroup run --watchdog', or with "
             "expires(..., optional=True) do without.")
 
 

@@ -14,7 +14,7 @@ std::span<char> ByteBuffer::prepare(std::size_t room) {
   if (capacity_ - end_ < room) {
     const std::size_t held = size();
     if (capacity_ >= held + room && begin_ >= held) {
-      // Moving is cheap only while the contents are the smaller part; else we would move them
+      // Moving is cheap only while the contents are the smaller part; otherwise we would move them
       // again and again.
       std::memmove(data_.get(), data_.get() + begin_, held);
     } else {

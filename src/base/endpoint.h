@@ -23,7 +23,7 @@ Result<Endpoint> parse_endpoint(std::string_view text);
 // missing, and nothing at all is localhost. Port 0 is taken: a host may ask for any free port.
 //
 // Unlike torchrun's, an IPv6 literal needs no brackets, and is then taken whole: "fd00::2:8080" is
-// a host, as it always is for everybody else. "fd00::2:29400" can only be a host and a port.
+// a host, as it is in every other program. "fd00::2:29400" can only be a host and a port.
 Result<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_port);
 
 // "::1", "fe80::1%eth0", "::ffff:10.0.0.1"; without brackets.

@@ -1,4 +1,4 @@
-// Numbers that look random and come again with the same seed (SplitMix64). Not for secrets.
+// Numbers that look random and repeat with the same seed (SplitMix64). Not for secrets.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,7 @@ std::string size_in_words(std::uint64_t bytes) {
   std::uint64_t unit = kStep;
   for (const char* name : {" KiB", " MiB", " GiB", " TiB"}) {
     const std::uint64_t tenths = bytes / unit * 10 + (bytes % unit * 10 + unit / 2) / unit;
-    // Rounded before it is compared, or just below a unit would read "1024.0 MiB".
+    // Rounded before it is compared, or a value just below a unit would read "1024.0 MiB".
     if (tenths < kStep * 10 || name == std::string_view(" TiB"))
       return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + name;
     unit *= kStep;

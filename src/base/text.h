@@ -11,8 +11,8 @@
 namespace regroup {
 
 // Text from strangers: in quotes, with what cannot be printed written as \xNN, and cut to a length
-// that fits a log line: a key may be kilobytes of anything, line ends and terminal commands
-// included.
+// that fits a log line. A key may be kilobytes of anything, including line ends and terminal
+// commands.
 std::string printable(std::string_view bytes);
 
 // Whole seconds, rounded up: "12 s", "9m50s", "2h05m".

@@ -1,5 +1,5 @@
-// Small steps for whoever reads text: what surrounds a word, where it ends, whether it is a number.
-// The locale has no say in any of them.
+// Small steps for reading text: strip what surrounds a word, find where it ends, tell whether it is
+// a number. None of them depends on the locale.
 #pragma once
 
 #include <charconv>
@@ -11,16 +11,16 @@ namespace regroup {
 
 inline constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
 
-// Without what surrounds it.
+// Without the blanks around it.
 std::string_view trimmed(std::string_view text, std::string_view space = kWhiteSpace);
 
 // Takes the text up to the separator off the front, and the separator; all of it if there is none.
 std::string_view take_until(std::string_view& text, char separator);
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_all_digits(std::string_view text);  // One at the least.
+bool is_all_digits(std::string_view text);  // At least one digit.
 
-// Of a text that is nothing but one number, which fits. Signed numbers may have a minus.
+// The number in a text that is nothing else, if it fits. Signed numbers may have a minus.
 template <class Number>
 std::optional<Number> to_number(std::string_view text) {
   Number number{};

@@ -16,8 +16,8 @@ CodePoint first_code_point(std::string_view text) {
   if (lead < 0x80) return {.value = lead, .bytes = 1};
   const std::size_t more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
   if (lead < 0xc2 || lead > 0xf4) return {};
-  // What would be longer than need be, a surrogate, or beyond the last code point shows in the
-  // second byte.
+  // The second byte shows whether the encoding is longer than needed, a surrogate, or beyond the
+  // last code point.
   const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
   const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
   char32_t value = lead & (0x3fu >> more);

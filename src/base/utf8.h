@@ -11,14 +11,14 @@ inline constexpr char32_t kReplacement = 0xfffd;
 
 struct CodePoint {
   char32_t value = kReplacement;
-  std::size_t bytes = 1;  // How many it takes, or how many are to be replaced together.
+  std::size_t bytes = 1;  // How many bytes it takes, or how many are replaced together.
 };
 
-// The first of a text that is not empty. A stretch that is no UTF-8 stands for U+FFFD, as in Python
-// with errors="replace". Lone surrogates are none either.
+// The first code point of a text that is not empty. Bytes that are not UTF-8 stand for U+FFFD, as
+// in Python with errors="replace". Lone surrogates are not UTF-8 either.
 CodePoint first_code_point(std::string_view text);
 
-// UTF-8 whatever it was: with U+FFFD for each stretch that is none.
+// Valid UTF-8 from any bytes: each stretch that is not UTF-8 becomes U+FFFD.
 std::string valid_utf8(std::string_view bytes);
 
 }  // namespace regroup

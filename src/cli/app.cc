@@ -32,7 +32,7 @@ std::string full_name(const CLI::App& command) {
   return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
 }
 
-// One message for words that no command knows: the first of them, and what may have been meant.
+// One message for words that no command accepts: the first of them, and what may have been meant.
 std::string describe_unknown(const CLI::App& command) {
   const std::vector<std::string> words = command.remaining(true);
   const auto is_flag = [](const std::string& word) { return word.starts_with('-'); };
@@ -84,11 +84,11 @@ int run(int argc, char** argv) {
   add_coordinator_command(app, exit_code);
   add_status_command(app, exit_code);
   std::vector<std::string> words(argv + 1, argv + argc);
-  // Not for the library: half of the words are the script's.
+  // Not parsed by the library: half of the words are the script's.
   if (!words.empty() && words.front() == "run") return run_run({words.begin() + 1, words.end()});
   RunFlags for_the_list;
   describe_run(app, for_the_list);
-  std::vector<std::string> command_line;  // Of a worker: not for the library to look at.
+  std::vector<std::string> command_line;  // Of a worker: the library must not look at it.
   const CLI::App* spawn = add_spawn_command(app, command_line, exit_code);
   if (!words.empty() && words.front() == spawn->get_name()) {
     auto cut = cut_command(words, *spawn);
@@ -105,8 +105,8 @@ int run(int argc, char** argv) {
     return app.exit(asked_for);
   } catch (const CLI::ParseError& wrong) {
     const CLI::App& command = innermost(app);
-    // A misspelt command is reported by the library as a missing one. Of `spawn` what remains is
-    // the user's command, and not what is wrong with a value.
+    // The library reports a misspelt command as a missing one. For `spawn` the remaining words are
+    // the user's command, and not a wrong value.
     const bool unknown = !command.remaining(true).empty() &&
                          (dynamic_cast<const CLI::ExtrasError*>(&wrong) != nullptr ||
                           dynamic_cast<const CLI::RequiredError*>(&wrong) != nullptr);

@@ -45,7 +45,7 @@ Interruption::Interruption() : shared_(std::make_shared<Shared>()) {
   ::sigaddset(&signals, SIGINT);
   ::sigaddset(&signals, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // Nothing can end a sigwait but a signal, so the thread stays until the process ends.
+  // Only a signal can end a sigwait, so the thread stays until the process ends.
   std::thread([shared = shared_, signals] {
     for (;;) {
       int number = 0;
@@ -65,7 +65,7 @@ Interruption::~Interruption() {
 std::shared_ptr<const std::atomic<bool>> Interruption::flag() const { return shared_->flag; }
 
 void Interruption::expire_after(Duration limit) {
-  // The raw pointer: the thread is joined before the last owner goes.
+  // The raw pointer: the thread is joined before the last owner is destroyed.
   shared_->timer.emplace([shared = shared_.get(), limit] {
     if (!shared->wait_for(limit)) shared->raise();
   });

@@ -12,9 +12,9 @@ namespace regroup::cli {
 // One per process. Its methods may be called from any thread.
 class Interruption {
  public:
-  // From now on the two signals are heard by a thread of its own. They are blocked in this thread
-  // and in those that it starts later, so no system call is cut short: make it before any thread.
-  // A second signal ends the process at once, for people who have waited long enough.
+  // From now on a thread of its own waits for the two signals. They are blocked in this thread and
+  // in those that it starts later, so no system call is cut short: make it before any thread. A
+  // second signal ends the process at once, for people who have waited long enough.
   Interruption();
   ~Interruption();
   Interruption(const Interruption&) = delete;
@@ -23,14 +23,14 @@ class Interruption {
   // True once a signal has come, or the time is over.
   std::shared_ptr<const std::atomic<bool>> flag() const;
 
-  // Raises the flag after so long, too. Once.
+  // Raises the flag also after this time. Call it once.
   void expire_after(Duration limit);
 
   // True as soon as the flag is raised, false after `limit`.
   bool wait_for(Duration limit) const;
 
   int signal_number() const;        // 0: none has come.
-  int exit_code() const;            // As a shell tells of the signal: 130, 143.
+  int exit_code() const;            // As a shell gives it for the signal: 130, 143.
   std::string signal_name() const;  // For people: "Ctrl-C", "SIGTERM".
 
  private:

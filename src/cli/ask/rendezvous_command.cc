@@ -24,7 +24,7 @@
 namespace regroup::cli {
 namespace {
 
-// What was typed, as it was typed.
+// The values as they were typed.
 struct Flags {
   std::string nnodes = "1";
   std::string endpoint;
@@ -114,7 +114,7 @@ void add_where(CLI::App& command, Flags& flags) {
 }
 
 void add_timeout(CLI::App& command, Flags& flags) {
-  command.add_option("--timeout", flags.timeout_seconds, "Give up after so many seconds")
+  command.add_option("--timeout", flags.timeout_seconds, "Give up after this many seconds")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e6).description(""))
       ->capture_default_str();
@@ -129,7 +129,8 @@ void add_join(CLI::App& rendezvous, int& exit_code) {
   const auto flags = std::make_shared<Flags>();
   CLI::App* command = add_torchrun_command(
       rendezvous, "join",
-      "Meet the other nodes of a run as 'regroup run' does, print who has which rank, and leave.\n"
+      "Meet the other nodes of a run as 'regroup run' does, print which node has which rank, and "
+      "leave.\n"
       "What is waited for is told on standard error. Ctrl-C takes this node off the list.");
   add_where(*command, *flags);
   add_flag_of_torchrun(*command, "nnodes", flags->nnodes, "How many nodes: N, or MIN:MAX")
@@ -151,7 +152,7 @@ void add_join(CLI::App& rendezvous, int& exit_code) {
       ->type_name("NAME,...");
   command
       ->add_option("--stay", flags->stay_seconds,
-                   "Remain a member so long, and join again when nodes come or go")
+                   "Remain a member for this long, and join again when nodes come or go")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e9).description(""))
       ->capture_default_str();
@@ -162,8 +163,8 @@ void add_show(CLI::App& rendezvous, int& exit_code) {
   const auto flags = std::make_shared<Flags>();
   CLI::App* command =
       add_torchrun_command(rendezvous, "show",
-                           "Print what the nodes of a run share: round, ranks, who waits, "
-                           "who was heard of when.\nChanges nothing. c10d backend only.");
+                           "Print what the nodes of a run share: round, ranks, which nodes wait, "
+                           "when each was last heard of.\nChanges nothing. c10d backend only.");
   add_where(*command, *flags);
   add_timeout(*command, *flags);
   set_action(*command, flags, show, exit_code);
@@ -173,7 +174,7 @@ void add_close(CLI::App& rendezvous, int& exit_code) {
   const auto flags = std::make_shared<Flags>();
   CLI::App* command =
       add_torchrun_command(rendezvous, "close",
-                           "End a run for everybody, for good: nobody can join it any more. "
+                           "End a run for all nodes, for good: none can join it any more. "
                            "c10d backend only.");
   add_where(*command, *flags);
   add_timeout(*command, *flags);

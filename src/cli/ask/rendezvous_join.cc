@@ -20,12 +20,12 @@ namespace {
 
 using runtime::plain;
 
-// For all members to have read what they need from the store of the one that hosts it.
+// How long all members may take to read what they need from the store of the one that hosts it.
 constexpr Duration kBarrierLimit = 30s;
-// For the others to have left, once this node has.
+// How long the others may take to leave, once this node has.
 constexpr Duration kGoodbyeLimit = 5s;
 constexpr Duration kLookAgain = 500ms;
-// Who has asked for the end and sees nothing for longer wants to know why.
+// A user who has asked for the end and sees nothing for longer wants to know why.
 constexpr Duration kPatience = 1s;
 
 // One write each, so that lines of several threads do not mix.
@@ -111,10 +111,11 @@ class Visit {
     return leave(info);
   }
 
-  // Whoever hosts the store would take it away from those who still read.
+  // The node that hosts the store would take it away from nodes that still read.
   void pass_exit_barrier(const RendezvousInfo& info) const {
     if (info.world_size == 1) return;
-    // Aside, because it cannot be interrupted. If it is, the thread is left to itself.
+    // On a thread of its own, because the call cannot be interrupted. If we are, the thread is
+    // abandoned.
     std::promise<Result<void>> promise;
     auto passed = promise.get_future();
     std::thread([store = info.store, size = info.world_size,
@@ -132,7 +133,7 @@ class Visit {
     if (auto left = handler_->leave(); !left)
       say("note: this node could not take itself off the list: " + left.error().message +
           ". The others will notice its silence.");
-    // Nobody is told who hosts the store, so everybody stays until all have left. If the host goes
+    // No node knows which one hosts the store, so all stay until all have left. If the host goes
     // first, the lost connection says that it is over.
     if (info.world_size > 1) [[maybe_unused]]
       const auto all_left =
@@ -172,10 +173,11 @@ class Visit {
         std::cerr << "regroup: " + error.message + "\n";
         return kBadStart;
       case ErrorKind::Io:
-        if (handler_ != nullptr) break;  // Else it is the start that failed: a taken port, say.
+        // Otherwise it is the start that failed: a taken port, for example.
+        if (handler_ != nullptr) break;
         std::cerr << "regroup: " + error.message + "\n";
         return kBadStart;
-      case ErrorKind::Connection:  // Nobody there to say goodbye to.
+      case ErrorKind::Connection:  // There is no peer left to say goodbye to.
         std::cerr << "regroup: " + error.message + "\n";
         return kFailed;
       case ErrorKind::Timeout:
@@ -190,14 +192,14 @@ class Visit {
     return leave_quietly(kFailed);
   }
 
-  // After what was said already, it is of no interest whether this works, too.
+  // After the error that was printed already, it does not matter whether this works, too.
   int leave_quietly(int exit_code) {
     if (handler_ != nullptr) [[maybe_unused]]
       const auto left = handler_->leave();
     return exit_code;
   }
 
-  Interruption interruption_;  // Before everything that starts threads.
+  Interruption interruption_;  // Made before everything that starts threads.
   RendezvousParameters parameters_;
   const Duration stay_;
   std::unique_ptr<RendezvousHandler> handler_;

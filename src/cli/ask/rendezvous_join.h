@@ -1,4 +1,4 @@
-// `regroup rendezvous join`: meets the other nodes, says what came of it, and leaves again.
+// `regroup rendezvous join`: meets the other nodes, prints the result, and leaves again.
 #pragma once
 
 #include "regroup/rendezvous.h"
@@ -6,9 +6,8 @@
 
 namespace regroup::cli {
 
-// `stay`: how long to remain a member. Returns the exit code; everything is said on standard output
-// (the rounds) and standard error (all else). Its parameters' on_status and interrupted are set
-// here.
+// `stay`: how long to remain a member. Returns the exit code; prints the rounds on standard output
+// and everything else on standard error. Its parameters' on_status and interrupted are set here.
 int join_rendezvous(RendezvousParameters parameters, Duration stay);
 
 }  // namespace regroup::cli

@@ -49,7 +49,7 @@ Result<Endpoint> endpoint_of(const std::string& text) {
   return where;
 }
 
-// Where standard output leads. Asked for each time: people change their windows.
+// Where standard output leads. Asked for each time, because people resize their windows.
 struct Window {
   bool is_terminal = false;
   std::size_t columns = 0;
@@ -91,12 +91,12 @@ std::string unknown_run(const Flags& flags, const std::string& where,
   return message;
 }
 
-// Shows one look after the other: below each other, or on a terminal in the place of the last one.
+// Shows one look after the other: one below the other, or on a terminal in place of the last one.
 class Screen {
  public:
   explicit Screen(const Flags& flags) : flags_(flags) {}
 
-  // False: nobody reads it any more.
+  // False: the reader is gone.
   bool show(const runtime::StatusAnswer& answer, const std::string& where) {
     trouble_since_.reset();
     if (flags_.json) return write(answer.json + "\n");
@@ -110,7 +110,7 @@ class Screen {
     return write(blank + last_);
   }
 
-  // While watching: said once where it stays, and counted where it can be replaced.
+  // While watching: printed once where lines stay, and counted where they can be replaced.
   bool show_trouble(const std::string& why) {
     const bool is_new = !trouble_since_;
     if (is_new) trouble_since_ = Clock::now();
@@ -128,7 +128,7 @@ class Screen {
  private:
   bool redraw(const std::string& text, const Window& window) {
     const std::string fitting = fit_rows(text, window.rows);
-    // Up to where the last one began, and what is below goes away; in one write, so that nothing
+    // Moves up to where the last one began and clears what is below, in one write, so that nothing
     // flickers.
     std::string command = "\r";
     if (lines_ > 0) command += "\x1b[" + std::to_string(lines_) + "A";
@@ -149,7 +149,7 @@ class Screen {
   std::optional<Clock::time_point> trouble_since_;
 };
 
-// Whoever watches ends it by Ctrl-C, at whatever moment; that is no failure.
+// A person who watches ends it with Ctrl-C at any moment; that is no failure.
 void end_quietly_on_signals() {
   for (const int number : {SIGINT, SIGTERM})
     if (std::signal(number, SIG_IGN) != SIG_IGN) std::signal(number, [](int) { ::_exit(kOk); });
@@ -164,7 +164,7 @@ int status(const Flags& flags) {
   runtime::StatusClient client(*where, from_seconds(flags.timeout_seconds), std::move(*secret));
   Screen screen(flags);
   if (flags.watch) end_quietly_on_signals();
-  // What is wrong from the beginning is not waited for: it may be a slip of the pen.
+  // What is wrong from the beginning is reported at once: it may be a typo.
   auto answer = client.ask(flags.run_id);
   if (!answer) return report(kFailed, answer.error().message);
   if (!flags.run_id.empty() && answer->status.runs.empty())
@@ -188,8 +188,8 @@ void add_status_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
       "status",
-      "Tell how the runs at a coordinator are doing: their rounds and nodes, who is lost or spare, "
-      "what is waited for, and why workers were started again. Changes nothing.");
+      "Tell how the runs at a coordinator are doing: their rounds and nodes, which are lost or "
+      "spare, what the run waits for, and why workers were started again. Changes nothing.");
   command->footer(
       "The endpoint is that of the run (--rdzv-endpoint): 'regroup coordinator', or the node that "
       "hosts it.");
@@ -211,7 +211,7 @@ void add_status_command(CLI::App& app, int& exit_code) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.2, 1e6).description(""))
       ->capture_default_str();
-  command->add_option("--timeout", flags->timeout_seconds, "Give up after so many seconds")
+  command->add_option("--timeout", flags->timeout_seconds, "Give up after this many seconds")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e6).description(""))
       ->capture_default_str();

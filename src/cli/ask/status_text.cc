@@ -59,12 +59,12 @@ std::string wrapped(const std::string& text, std::size_t columns) {
   return lines + cut(line, columns) + "\n";
 }
 
-// A node pings three times within the limit; who has missed two of them is worth a look.
+// A node pings three times within the limit; one that has missed two of them is worth a look.
 bool is_silent(const NodeStatus& node, const RunStatus& run) {
   return node.has_session && node.connected && 3 * node.silent_for > 2 * run.rules.heartbeat_limit;
 }
 
-// Who is done may go.
+// A node that is done may leave.
 bool is_lost(const NodeStatus& node) {
   return node.has_session && !node.connected && node.place != Place::Done;
 }
@@ -141,7 +141,7 @@ std::string table(const std::vector<const NodeStatus*>& nodes, const RunStatus& 
   return text;
 }
 
-// Many nodes of whom there is nothing to say: a line for all that are alike.
+// Many nodes with nothing special about them: one line for all that are alike.
 std::string summary(const std::vector<const NodeStatus*>& nodes, const StatusLayout& layout) {
   struct Alike {
     std::vector<int> ranks = {};

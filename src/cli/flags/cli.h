@@ -12,13 +12,13 @@ namespace regroup::cli {
 
 // Documented in docs/cli.md.
 inline constexpr int kOk = 0;
-inline constexpr int kFailed = 1;       // What was asked for did not work: no such key, no answer.
-inline constexpr int kBadStart = 2;     // A wrong flag, a taken port: nothing was begun.
-inline constexpr int kLeftBehind = 70;  // Workers left processes that cannot be killed.
+inline constexpr int kFailed = 1;            // The request did not succeed: no such key, no answer.
+inline constexpr int kBadStart = 2;          // A wrong flag, a taken port: nothing was started.
+inline constexpr int kLeftBehind = 70;       // Workers left processes that cannot be killed.
 inline constexpr int kCouldNotMeet = 71;     // The nodes of the run did not meet.
 inline constexpr int kCouldNotStart = 72;    // The workers cannot be started on this node.
 inline constexpr int kFailedElsewhere = 73;  // The run has failed on another node.
-inline constexpr int kInterrupted = 130;     // By Ctrl-C, as a shell tells it.
+inline constexpr int kInterrupted = 130;     // By Ctrl-C, as a shell gives it.
 inline constexpr int kTerminated = 143;      // By SIGTERM.
 
 int run(int argc, char** argv);

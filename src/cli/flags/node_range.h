@@ -16,8 +16,8 @@ struct NodeRange {
   friend bool operator==(const NodeRange&, const NodeRange&) = default;
 };
 
-// "4", or "2:8" for two to eight. Only the spelling is judged here: whether a run can have so many
-// nodes is for the rendezvous to say.
+// "4", or "2:8" for two to eight. Only the spelling is checked here; the rendezvous decides whether
+// a run can have this many nodes.
 Result<NodeRange> parse_node_range(std::string_view text);
 
 // "a,b" of --expect; empty names are left out.

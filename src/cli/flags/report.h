@@ -5,7 +5,7 @@
 
 namespace regroup::cli {
 
-// "regroup: MESSAGE" on standard error. Returns the exit code, for the command to return, too.
+// "regroup: MESSAGE" on standard error. Returns the exit code, so that the command can return it.
 int report(int exit_code, const std::string& message);
 
 }  // namespace regroup::cli

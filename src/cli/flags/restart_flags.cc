@@ -96,7 +96,8 @@ bool parse_rejoin(const std::string& text, RunRules& rules) {
 
 bool parse_heartbeat(const std::string& text, RunRules& rules) {
   rules.heartbeat_limit = parse_time(text).value_or(Duration{});
-  return rules.heartbeat_limit >= 100ms;  // Three tries in it, each with a chance to get through.
+  // So that the three tries in it each have a chance to get through.
+  return rules.heartbeat_limit >= 100ms;
 }
 
 bool parse_grace(const std::string& text, RunRules& rules) {
@@ -116,7 +117,7 @@ constexpr RuleFlag kRuleFlags[] = {
      .value = "N/TIME",
      .help = "Give up after N failures in a row within TIME of the start: 3/30s",
      .parse = parse_crash_loop,
-     .wanted = "so many failures, so soon: 3/30s"},
+     .wanted = "a number of failures, each within a time: 3/30s"},
     {.name = "no-restart-codes",
      .value = "CODE,...",
      .help = "Exit codes after which the run is over; -9 is SIGKILL",
@@ -139,13 +140,13 @@ constexpr RuleFlag kRuleFlags[] = {
      .wanted = "a time above zero: 90, 90s, 5m, 1.5h, 100ms"},
     {.name = "heartbeat-limit",
      .value = "TIME",
-     .help = "A node that is silent for so long is lost",
+     .help = "A node that is silent for this long is lost",
      .usual = "5s",
      .parse = parse_heartbeat,
      .wanted = "a time of 100ms or more"},
     {.name = "reconnect-grace",
      .value = "TIME",
-     .help = "A node whose connection breaks has so long to come back; its workers run on",
+     .help = "How long a node whose connection breaks has to come back; its workers run on",
      .usual = "100ms",
      .parse = parse_grace,
      .wanted = "a time: 0, 100ms, 2s"},

@@ -1,4 +1,4 @@
-// Flags about restarts and lost nodes: what a run with a coordinator agrees on.
+// Flags about restarts and lost nodes: the rules of a run with a coordinator.
 #pragma once
 
 #include <map>
@@ -19,14 +19,14 @@ struct RuleFlag {
   const char* value;  // What is to be typed: "N/TIME".
   const char* help;
   const char* usual = "";  // The default, as it would be typed.
-  // Into the rules. False: it takes something else, which `wanted` says.
+  // Writes the value into the rules. False: it takes something else, which `wanted` says.
   bool (*parse)(const std::string& text, RunRules& rules);
   const char* wanted;
 };
 // In the order of the help; --max-restarts, which is torchrun's, is not among them.
 std::span<const RuleFlag> rule_flags();
 
-// What was typed, as it was typed. Empty: not given.
+// The values as they were typed. Empty: not given.
 struct RestartFlags {
   RestartFlags();
   std::map<std::string, std::string> rules;  // By the names of rule_flags(): each is there.

@@ -62,7 +62,7 @@ class Splitter {
   }
 
  private:
-  // Of two "--", one in front and one behind, only the first is ours.
+  // Of two "--", one before and one after the script, only the first is ours.
   void take_script(bool swallow_dashes) {
     ended_ = true;
     if (at_ == words_.size()) return;

@@ -1,8 +1,8 @@
 // The words after `regroup run` or `regroup spawn`, told apart: options, the script or command, and
-// what is its own.
+// its own arguments.
 //
 // As torchrun's: dashes or underscores, `--name value` and `--name=value`, grouped letters (-mr3),
-// unambiguous abbreviations. Unlike torchrun's, nothing behind the script is ever looked at.
+// unambiguous abbreviations. Unlike torchrun's, nothing after the script is ever looked at.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct RunOption {
   std::string name;  // With dashes, without those in front: "rdzv-id".
   char letter = 0;
   bool takes_value = true;
-  bool of_torchrun = false;  // What torchrun would complete to it, we complete to it, too.
-  bool is_last = false;      // --help: what follows does not count.
+  bool of_torchrun = false;  // Abbreviations that torchrun completes to it, we complete to it, too.
+  bool is_last = false;      // --help: what follows is ignored.
   std::string value_name = {};
   std::vector<std::string> choices = {};
   std::string help = {};
@@ -39,11 +39,11 @@ struct RunWords {
   std::vector<std::string> arguments;
 };
 
-// A word that cannot be is an InvalidArgument that says why, and what may have been meant.
+// An impossible word is an InvalidArgument that says why, and what may have been meant.
 Result<RunWords> split_run_words(const std::vector<std::string>& words,
                                  const std::vector<RunOption>& known);
 
-// As Python's int() takes it: " 4", "+4", "1_000".
+// As Python's int() accepts it: " 4", "+4", "1_000".
 std::optional<std::int64_t> python_int(std::string_view text);
 
 }  // namespace regroup::cli

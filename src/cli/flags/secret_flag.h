@@ -10,12 +10,13 @@
 namespace regroup::cli {
 
 // Empty: not given. A path that is empty was given, and is wrong: a variable that is not set must
-// not open the port to everybody.
+// not open the port to everyone.
 using SecretFile = std::optional<std::string>;
 
 void add_secret_flag(CLI::App& command, SecretFile& file, const std::string& help);
 
-// Or of its variable. Empty: none was asked for. Says what the user should know of the file.
+// Of the flag or of its variable. Empty: none was asked for. Prints what the user should know about
+// the file.
 Result<std::optional<runtime::Secret>> read_secret_flag(const SecretFile& file);
 
 }  // namespace regroup::cli

@@ -62,7 +62,7 @@ CLI::App* add_torchrun_command(CLI::App& parent, const std::string& name, const 
   auto formatter = std::make_shared<DashesOnly>(arguments);
   formatter->column_width(38);
   command->formatter(std::move(formatter));
-  // Scripts append flags to those of others.
+  // Scripts append flags to those of other scripts.
   command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   return command;
 }

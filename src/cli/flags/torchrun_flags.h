@@ -15,7 +15,7 @@ namespace regroup::cli {
 // "log-dir" → "--log-dir,--log_dir", for CLI11; `letter` adds "-r,".
 std::string both_spellings(const std::string& name, char letter = 0);
 
-// What can be said of its options before the library sees any word.
+// Descriptions of its options, before the library sees any word.
 std::vector<RunOption> options_of(const CLI::App& command);
 
 // A command whose help shows one of the two. `arguments` follow the options in its usage line.

@@ -15,7 +15,7 @@ namespace regroup::cli {
 namespace {
 
 constexpr double kLongest = 1e9;  // Seconds.
-// Of the real-time signals (SIGRTMIN + 10): scripts have other plans for SIGUSR1 and SIGUSR2.
+// A real-time signal (SIGRTMIN + 10), because scripts use SIGUSR1 and SIGUSR2 themselves.
 constexpr int kDumpSignal = 44;
 
 tl::unexpected<Error> wrong(const char* flag, const Error& error) {

@@ -16,7 +16,7 @@ class App;
 
 namespace regroup::cli {
 
-// What was typed, as it was typed.
+// The values as they were typed.
 struct WorkerFlags {
   std::string log_dir;
   std::string redirects = "0";
@@ -44,11 +44,12 @@ void add_worker_flags(CLI::App& command, WorkerFlags& flags);
 struct WorkerChoices {
   DefaultLogsOptions logs;
   runtime::SignalChoice signals;
-  std::vector<std::string> warnings = {};  // To be told, whatever else is.
+  std::vector<std::string> warnings = {};  // Printed in any case.
 };
 
-// Into the spec, and what is not part of it. A wrong value is an InvalidArgument that names its
-// flag; a signal that does not exist only costs a warning, as with torchrun.
+// Writes the values into the spec, and returns what is not part of it. A wrong value is an
+// InvalidArgument that names its flag; a signal that does not exist only causes a warning, as with
+// torchrun.
 Result<WorkerChoices> apply(const WorkerFlags& flags, WorkersSpec& spec);
 
 }  // namespace regroup::cli

@@ -11,7 +11,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-// For a text in single quotes whose brackets and colons would mean something.
+// For a text in single quotes whose brackets and colons would have a meaning.
 std::string zsh_escaped(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
@@ -27,7 +27,7 @@ std::string zsh_escaped(const std::string& text) {
 
 std::string zsh_value(const RunOption& option) {
   if (!option.takes_value) return "";
-  std::string how = " ";  // Nothing that could be offered.
+  std::string how = " ";  // There is nothing to offer.
   if (!option.choices.empty())
     how = "(" + joined(option.choices) + ")";
   else if (option.value_name == "DIR" || option.value_name == "FILE")

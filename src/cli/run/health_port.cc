@@ -31,7 +31,7 @@ Result<HealthOptions> parse_health_port(const std::string& text) {
   const std::string_view digits =
       std::string_view(text).substr(colon == std::string::npos ? 0 : colon + 1);
   const auto port = port_of(digits);
-  // Without brackets nobody knows where the address ends.
+  // Without brackets it is not clear where the address ends.
   if (!is_all_digits(digits) || !port || is_ipv6_literal(text)) return wrong();
   HealthOptions options;
   options.port = *port;

@@ -1,4 +1,4 @@
-// Where the health port of `regroup run` is to be, as people say it.
+// Where the health port of `regroup run` is to be, as the user gives it.
 #pragma once
 
 #include <optional>
@@ -14,9 +14,9 @@ namespace regroup::cli {
 // "node-1:8080" are that one. Port 0 is any free one.
 Result<HealthOptions> parse_health_port(const std::string& text);
 
-// By --health-port, which must be had; else by TORCHELASTIC_HEALTH_CHECK_PORT (`variable`; null:
-// not set), a number, without which a job runs just as well: what is wrong with it is added to
-// `notes`.
+// From --health-port, which must be available; else from TORCHELASTIC_HEALTH_CHECK_PORT
+// (`variable`; null: not set), a number, without which a job runs just as well: what is wrong with
+// it is added to `notes`.
 Result<std::optional<HealthOptions>> choose_health_port(const RunFlags& flags, const char* variable,
                                                         std::vector<std::string>& notes);
 

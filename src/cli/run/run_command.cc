@@ -39,7 +39,7 @@ int say(int exit_code, const std::string& line) {
   return exit_code;
 }
 
-// LOGLEVEL is Python's name for it, which torchrun heeds; without flags it decides.
+// LOGLEVEL is Python's name for it, which torchrun reads; without flags it decides.
 Account::Level level_of(const RunFlags& flags) {
   if (flags.quiet) return Account::Level::Quiet;
   if (flags.verbose) return Account::Level::Verbose;
@@ -59,7 +59,7 @@ View view_for(const RunFlags& flags) {
   return view;
 }
 
-// What cannot be read as flags may still tell in which form to say so.
+// Words that cannot be read as flags may still tell in which form to report that.
 View view_for(const std::vector<std::string>& words) {
   RunFlags flags;
   for (std::size_t i = 0; i < words.size(); ++i)
@@ -81,7 +81,7 @@ struct Prepared {
   std::vector<std::string> warnings;  // In any case.
 };
 
-// As torchrun: what is no number above zero turns it off.
+// As in torchrun: a value that is not a number above zero turns it off.
 Duration stuck_limit() {
   const char* text = std::getenv("TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT");
   if (text == nullptr) return {};
@@ -113,7 +113,7 @@ Result<Prepared> prepare(const RunFlags& flags) {
     return found == agent.spec.environment.end() ? std::string() : found->second;
   };
   agent.watchdog.enabled = flags.watchdog || variable("TORCHELASTIC_ENABLE_FILE_TIMER") == "1";
-  // With that variable we are a worker of another launcher, and the pipe is the other's.
+  // With that variable we are a worker of another launcher, and the pipe belongs to that launcher.
   if (!agent.spec.environment.contains("REGROUP_HEARTBEAT_FILE"))
     agent.watchdog.path = variable("TORCHELASTIC_TIMER_FILE");
   agent.rendezvous = std::move(plan->rendezvous);
@@ -205,7 +205,7 @@ int exit_code_after(const RunResult& result) {
   return kFailed;
 }
 
-// For whoever has launched us. torchrun leaves its own exceptions there too.
+// For the launcher above us, if any. torchrun leaves its own exceptions there too.
 Result<void> leave_error_file_of(const RunResult& result) {
   if (result.cause) return pass_on_error_file(*result.cause);
   if (result.ending == Ending::Signalled)

@@ -44,7 +44,7 @@ std::string uuid_text() {
   return text;
 }
 
-// The same as one decimal number, which is what torchrun gives a run without a name.
+// The same as one decimal number: torchrun gives it to a run without a name.
 std::string uuid_number() {
   Uuid bytes = random_uuid();
   std::string digits;
@@ -121,7 +121,7 @@ class Resolver {
   Result<void> read_numbers() {
     auto rules = parse_run_rules(flags_.restarts, flags_.max_restarts);
     if (!rules) {
-      // A variable is called by its own name.
+      // A value from a variable is named after the variable.
       const std::string flag = "--max-restarts is ";
       if (rules.error().message.starts_with(flag))
         return fail(ErrorKind::InvalidArgument, flags_.named("max-restarts") + " is " +
@@ -259,7 +259,7 @@ class Resolver {
     return runtime::check_groups(plan_.rendezvous, plan_.rules.segment);
   }
 
-  // Read again by whoever uses it; but what is wrong with it is said before anything starts.
+  // It is read again where it is used, but mistakes must be reported before anything starts.
   Result<void> read_secret() {
     const std::string& file = flags_.rdzv_secret_file;
     if (!has("rdzv-secret-file")) return {};
@@ -274,7 +274,8 @@ class Resolver {
     return {};
   }
 
-  // Again by whoever uses the flags, but there a variable would be called by the flag's name.
+  // The flags are checked again where they are used, but there a variable would be called by the
+  // flag's name.
   Result<void> check_output() {
     const WorkerFlags& workers = flags_.workers;
     if (auto good = parse_streams(workers.redirects); !good)

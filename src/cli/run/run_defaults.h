@@ -1,4 +1,4 @@
-// What the flags of `regroup run` come to: torchrun's defaults, and every value checked.
+// The plan that the flags of `regroup run` amount to: torchrun's defaults, and every value checked.
 #pragma once
 
 #include <string>
@@ -17,15 +17,15 @@ struct RunPlan {
   RunRules rules;
   RunMode mode = RunMode::Script;
   std::string role;
-  std::string nproc;         // As typed: who counts devices judges it.
+  std::string nproc;         // As typed; process_count checks it when it counts devices.
   std::string numa_binding;  // Empty: none.
   bool virtual_local_rank = false;
 
-  // To be said before anything starts: what was asked for and is not done.
+  // To be printed before anything starts: requests that are not carried out.
   std::vector<std::string> warnings;
 };
 
-// Rolls dice for the run id where it is not the user's. What cannot be is an InvalidArgument that
+// Makes up a random run id if the user gave none. An impossible value is an InvalidArgument that
 // names the flag, or the PET_ variable.
 Result<RunPlan> resolve(const RunFlags& flags);
 

@@ -57,7 +57,7 @@ void add_node_flags(CLI::App& command, RunFlags& flags) {
   rendezvous.value("rdzv-conf", flags.rdzv_conf, "KEY=VALUE,...",
                    "Timeouts and the like; docs/rendezvous.md has the keys");
   rendezvous.value("rdzv-secret-file", flags.rdzv_secret_file, "FILE",
-                   "Meet only those who know what is in it, the same on every node (c10d)");
+                   "Meet only nodes with the secret in this file, the same on every node (c10d)");
 }
 
 void add_process_flags(CLI::App& command, RunFlags& flags) {
@@ -125,7 +125,7 @@ void add_other_flags(CLI::App& command, RunFlags& flags) {
                "TORCHELASTIC_HEALTH_CHECK_PORT, or nowhere");
   command
       .add_option("--health-limit", flags.health_limit,
-                  "/healthz says 503 if the agent does not react for so long")
+                  "/healthz says 503 if the agent does not react for this long")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e9).description(""))
       ->capture_default_str()

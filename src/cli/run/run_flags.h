@@ -1,4 +1,4 @@
-// The command line of `regroup run`, which is torchrun's, and what is ours besides.
+// The command line of `regroup run`, which is torchrun's, with additions of ours.
 //
 //   auto flags = parse_run_flags(words_after_run, [](const char* name) { return getenv(name); });
 //   if (!flags) …                                  // One message, and exit 2.
@@ -21,7 +21,7 @@ class App;
 
 namespace regroup::cli {
 
-// What was typed, as it was typed, or what a PET_ variable says, or the default.
+// The values as they were typed, or what a PET_ variable says, or the default.
 struct RunFlags {
   std::string nnodes = "1:1";
   std::string node_rank = "0";
@@ -46,7 +46,7 @@ struct RunFlags {
   bool module = false;
   bool no_python = false;
   bool run_path = false;
-  std::string python;  // Or PYTHON_EXEC. Empty: ours to find.
+  std::string python;  // Or PYTHON_EXEC. Empty: we find one.
   std::string start_method = "spawn";
   std::string numa_binding;  // Empty: none.
   bool virtual_local_rank = false;
@@ -75,18 +75,19 @@ struct RunFlags {
   std::string script;
   std::vector<std::string> script_arguments;  // Never looked at.
 
-  // Of --help and --print-completion. Not empty: nothing else counts, not even a missing script.
+  // The text of --help and --print-completion. If not empty, nothing else counts, not even a
+  // missing script.
   std::string to_print;
 
-  // Where what is not a default came from: "nnodes" → "--nnodes", or "PET_NNODES".
+  // Where a value that is not a default came from: "nnodes" → "--nnodes", or "PET_NNODES".
   std::map<std::string, std::string> given;
 
   // How to call an option in a message: by where its value came from.
   std::string named(const std::string& option) const;
 };
 
-// Adds `run` to the app, for its line in the app's help. Its words are not for the app to parse:
-// parse_run_flags() does it.
+// Adds `run` to the app, for its line in the app's help. The app does not parse its words:
+// parse_run_flags() does.
 CLI::App& describe_run(CLI::App& app, RunFlags& flags);
 
 // The options alone.
@@ -95,8 +96,8 @@ void add_run_flags(CLI::App& command, RunFlags& flags);
 // Null if there is no such variable, as getenv().
 using Environment = std::function<const char*(const char* name)>;
 
-// From the words after `run`. What cannot be is an InvalidArgument that names the flag, or the PET_
-// variable, and the value. What takes some thinking is judged by resolve().
+// From the words after `run`. An impossible value is an InvalidArgument that names the flag, or the
+// PET_ variable, and the value. Checks that need more than one value are left to resolve().
 Result<RunFlags> parse_run_flags(const std::vector<std::string>& words,
                                  const Environment& environment);
 

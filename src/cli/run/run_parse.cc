@@ -1,5 +1,5 @@
 // From words and variables to RunFlags. The library holds the options and converts their values;
-// the words are told apart here, because it would look at what is the script's.
+// the words are told apart here, because the library would also look at the script's own.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -56,7 +56,8 @@ constexpr std::array kTorchrunOptions = std::to_array<TorchrunOption>({{"nnodes"
                                                                        {"print-completion", false},
                                                                        {"help", false}});
 
-// Ours, and yet with a variable: it is one for all runs of a cluster, as an endpoint may be.
+// It is not torchrun's and still has a variable: like an endpoint, it may be the same for all runs
+// of a cluster.
 constexpr std::string_view kSecretFile = "rdzv-secret-file";
 
 struct Choice {
@@ -181,7 +182,7 @@ class Parser {
     return {};
   }
 
-  // A flag's variable is a number. It turns the flag on; nothing turns it off again.
+  // A flag's variable is a number. It can turn the flag on, but not off.
   Result<void> set_flag(const RunOption& option, const std::string& text) {
     const auto number = python_int(text);
     if (!number) return wrong(flags_.named(option.name), text, "1 for --" + option.name + ", or 0");
@@ -201,7 +202,7 @@ class Parser {
     if (!option.choices.empty() &&
         std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end())
       return wrong(source, value, listed(option.choices) + why(option.name));
-    // The library would take an empty text for a missing one.
+    // The library would take an empty value for a missing one.
     if (option.name == "duplicate-stdout-filters") flags_.workers.out_filters = value;
     if (option.name == "duplicate-stderr-filters") flags_.workers.err_filters = value;
     if (option.name.starts_with("duplicate-")) return {};

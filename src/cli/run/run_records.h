@@ -16,8 +16,8 @@ class RunRecords {
   // InvalidArgument, with the flag's name, if a file cannot be written.
   static Result<RunRecords> open(const RunFlags& flags);
 
-  // Takes what is a record of either kind, and leaves the rest alone. Returns what went wrong, for
-  // people; empty: nothing did.
+  // Takes records of either kind, and ignores the rest. Returns what went wrong, for people; empty:
+  // nothing did.
   std::string tell(const AgentEvent& event);
 
   // What was lost, in words.

@@ -28,7 +28,7 @@ void add_coordinator_command(CLI::App& app, int& exit_code) {
       "their nodes come back by themselves. Asked to stop (SIGTERM, Ctrl-C), it stays until every\n"
       "node has said goodbye; a second signal ends it at once. SIGUSR1 prints counters.\n"
       "Whoever reaches the port is trusted, and only this machine does unless --host is given;\n"
-      "with --rdzv-secret-file, whoever knows the secret.");
+      "with --rdzv-secret-file, every node that knows the secret.");
   add_serve_flags(*command, "coordinator", *flags);
   command->callback([flags, &exit_code] { exit_code = serve(*flags); });
 }

@@ -35,7 +35,7 @@ void add_count(CLI::App& command, const char* name, Number& value, const char* h
 
 template <class Number>
 void add_size(CLI::App& command, const char* name, Number& value, const char* help) {
-  // Powers of 1024 for KB as for KiB: nobody means a thousand here.
+  // Powers of 1024 for KB as for KiB: no user means a thousand here.
   command.add_option(name, value, help)
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false).description(""))
@@ -63,7 +63,7 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
       ->type_name("FILE");
   if (options.host.coordinator)
     add_secret_flag(command, flags.secret_file,
-                    "Let only those in who know what is in it, the same on every node");
+                    "Accept only nodes with the secret in this file, the same on every node");
   command.add_flag("--stats", options.stats_at_end, "Print counters when the " + what + " ends");
   command.option_defaults()->always_capture_default();
 
@@ -71,7 +71,7 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
   add_count(command, "--max-clients", options.host.clients, "Connections at one time");
   if (options.host.coordinator) {
     add_count(command, "--max-sessions", options.host.sessions.sessions,
-              "Of them, sessions: one for every node, and for whoever looks");
+              "Of them, sessions: one for every node, and for every 'regroup status'");
     add_count(command, "--max-runs", options.host.sessions.runs, "Runs under way");
   }
   add_count(command, "--max-keys", limits.keys, "Keys and queues in the store");
@@ -80,7 +80,7 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
   add_size(command, "--max-value-bytes", limits.value_bytes, "Length of a value in a request");
   command
       .add_option("--linger", flags.linger_us,
-                  "After a request, look so many microseconds for the next before sleeping")
+                  "After a request, look this many microseconds for the next before sleeping")
       ->type_name("MICROSECONDS")
       ->check(CLI::Range(0, 1000000).description(""))
       ->group("Tuning");
@@ -89,7 +89,7 @@ void add_serve_flags(CLI::App& command, const std::string& what, ServeFlags& fla
 int serve(const ServeFlags& flags) {
   runtime::StoreServiceOptions options = flags.options;
   options.linger = std::chrono::microseconds(flags.linger_us);
-  // Without a coordinator there is no such flag, and its variable is somebody else's.
+  // Without a coordinator there is no such flag, and the variable is for another program.
   if (options.host.coordinator) {
     auto secret = read_secret_flag(flags.secret_file);
     if (!secret) return report(kBadStart, secret.error().message);

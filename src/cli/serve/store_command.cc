@@ -22,7 +22,7 @@
 namespace regroup::cli {
 namespace {
 
-// An answer that nobody could read is no success.
+// If the answer could not be printed, the command failed.
 Result<void> printed() {
   if (std::cout.flush()) return {};
   return fail(ErrorKind::Io, "cannot write the answer to standard output");
@@ -41,7 +41,7 @@ struct Question {
     if (!where) return tl::unexpected(where.error());
     const Duration timeout = from_seconds(timeout_seconds);
     TcpStoreOptions options{.host = where->host, .port = where->port, .timeout = timeout};
-    // Whoever waits for more than a moment is told for what.
+    // After a moment, the user is told what the command waits for.
     constexpr Duration kMoment = 1s;
     if (timeout > 2 * kMoment) {
       options.timeout = kMoment;
@@ -88,7 +88,7 @@ Result<void> get(const Question& question) {
               << " s (--timeout)\n";
   auto value = (*store)->get(question.key);
   if (!value) return tl::unexpected(value.error());
-  // As it is, for the next program in the pipe; a person gets a line end.
+  // As it is, for the next program in the pipe; on a terminal a line end is added.
   std::cout << *value;
   if (::isatty(STDOUT_FILENO) != 0) std::cout << '\n';
   return printed();
@@ -98,7 +98,7 @@ Result<void> set(const Question& question) {
   auto store = question.connect();
   if (!store) return tl::unexpected(store.error());
   if (auto done = (*store)->set(question.key, question.value); !done) return done;
-  // A set has no answer of its own: ask for something that has, to know that it was taken.
+  // A set has no answer of its own: send a request that has one, to know that it was accepted.
   if (auto taken = (*store)->num_keys(); !taken) return tl::unexpected(taken.error());
   return {};
 }
@@ -127,7 +127,7 @@ void add_question(CLI::App& store, int& exit_code, const char* name, const char*
       });
   for (const auto& [argument, member] : arguments)
     command->add_option(argument, (*question).*member)->required();
-  command->add_option("--timeout", question->timeout_seconds, "Give up after so many seconds")
+  command->add_option("--timeout", question->timeout_seconds, "Give up after this many seconds")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.001, 1e6).description(""))
       ->capture_default_str();

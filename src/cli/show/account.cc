@@ -33,7 +33,7 @@ std::string without_time(const std::string& text) {
   return text.substr(0, std::min(text.find("; gives up in "), text.find("; last call ends in ")));
 }
 
-// "round 0: 1 of 2 nodes joined": a live line has it all.
+// "round 0: 1 of 2 nodes joined": a live line already shows all of it.
 bool says_no_more(const std::string& what) {
   return what.starts_with("round ") && what.ends_with(" nodes joined");
 }
@@ -118,7 +118,7 @@ std::string account_of(const AgentEvent& event, Level level, const std::string& 
       const std::string what = "rank " + std::to_string(event.failure->global_rank) + " on " +
                                event.failure->host +
                                " failed: " + first_line(event.failure->message);
-      // With no restart left the report at the end says it, and more.
+      // With no restart left, the report at the end says it, and more.
       if (event.restart > event.max_restarts || !calm) return "";
       return ours(what + "; restart " + std::to_string(event.restart) + " of " +
                   std::to_string(event.max_restarts));
@@ -130,7 +130,7 @@ std::string account_of(const AgentEvent& event, Level level, const std::string& 
     case Kind::MembersChanged:
       return calm ? ours(event.text + ": joining the next round") : "";
     case Kind::RunFailed:
-      return "";  // The end tells it.
+      return "";  // The end says it.
     case Kind::Signalled:
       return ours(event.text);
     case Kind::Noted:
@@ -168,7 +168,7 @@ std::string terminal_account_of(const AgentEvent& event, const View& view,
 void Account::tell(const AgentEvent& event) {
   if (view_.form == View::Form::Terminal && view_.level != Level::Quiet) {
     if (event.kind == Kind::Progress) return event.show(ours(event.text));
-    // A line about waiting is only one more about the wait; all else that is told ends it.
+    // A line about waiting only continues the wait; any other line ends it.
     if (event.kind != Kind::Waiting && !is_for_programs(event)) event.show("");
   }
   if (const std::string text = line_for(event); !text.empty()) event.tell(text);
@@ -181,7 +181,7 @@ std::string Account::line_for(const AgentEvent& event) {
     return json_account_of(event, view_.level, utc_micros(), report);
   if (report.ends_with('\n')) report.pop_back();
   if (view_.form == View::Form::Plain) return account_of(event, view_.level, report);
-  // The live line goes on; what is waited for is told once, and again when it has changed.
+  // The live line goes on; what it waits for is printed once, and again when it changes.
   if (event.kind == Kind::Waiting) {
     const std::string what = without_time(event.text);
     if (what == waited_for_ || says_no_more(what)) return "";

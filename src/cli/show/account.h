@@ -1,4 +1,4 @@
-// What `regroup run` says while it runs: little, and what a person can use.
+// What `regroup run` prints while it runs: little, and what a person can use.
 #pragma once
 
 #include <string>
@@ -30,17 +30,17 @@ class Account {
   const View view_;
   const std::string name_;
   const Started started_;
-  std::string waited_for_;  // What was last said of it, without its time.
+  std::string waited_for_;  // What was last printed about the wait, without its time.
 };
 
-// The line, or lines, for an event; empty: nothing is said of it. `report` is for the end.
+// The line, or lines, for an event; empty: nothing is printed. `report` is for the end.
 std::string account_of(const AgentEvent& event, View::Level level, const std::string& report);
 
-// The same for a terminal, where more is told, because it scrolls away.
+// The same for a terminal, where more is printed, because it scrolls away.
 std::string terminal_account_of(const AgentEvent& event, const View& view,
                                 const std::string& report);
 
-// What is reported of a run that is over, if it failed; whole lines.
+// The report on a run that is over, if it failed; whole lines.
 std::string final_report(const RunResult& result, const View& view, const std::string& name,
                          const Started& started);
 

@@ -17,7 +17,7 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> part
                      [&](std::string_view part) { return has(text, part); });
 }
 
-// What stands between `before` and the next `end`; empty: nothing does.
+// The text between `before` and the next `end`; empty: there is none.
 std::string between(std::string_view text, std::string_view before, char end) {
   const std::size_t begin = text.rfind(before);
   if (begin == std::string_view::npos) return {};
@@ -38,8 +38,8 @@ class Adviser {
   Adviser(const ProcessFailure& failure, const Started& started)
       : failure_(failure), started_(started) {
     for (const std::string& line : failure.evidence) evidence_ += line + "\n";
-    // The exception is what ended it; whatever else was printed is not. A signal may have come from
-    // a library that said why before.
+    // The exception is what ended it; other output did not. A signal may have come from a library
+    // that said why before.
     said_ = failure.message;
     if (!failure.traceback.empty()) said_ += "\n" + failure.traceback;
     if (failure.traceback.empty() || !failure.signal_name.empty()) said_ += "\n" + failure.tail;
@@ -87,7 +87,7 @@ class Adviser {
     if (!has_any(said_,
                  {"CUDA out of memory", "torch.OutOfMemoryError", "CUDA error: out of memory"}))
       return;
-    add("a smaller batch; nvidia-smi shows whether somebody else holds memory of that GPU");
+    add("a smaller batch; nvidia-smi shows whether another process holds memory of that GPU");
     if (has(said_, "reserved by PyTorch but unallocated"))
       add("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, if much is reserved but unallocated");
   }
@@ -98,7 +98,7 @@ class Adviser {
     if (has(failure_.message, "ModuleNotFoundError: No module named ")) {
       module = between(failure_.message, "No module named '", '\'');
     } else if (failure_.exit_code == 1 && failure_.traceback.empty() &&
-               has(failure_.tail, std::string(": ").append(kMissing))) {  // Of python -m.
+               has(failure_.tail, std::string(": ").append(kMissing))) {  // Printed by python -m.
       module = failure_.tail.substr(failure_.tail.rfind(kMissing) + kMissing.size());
       module = module.substr(0, module.find_first_of("\r\n;"));
     } else {
@@ -134,7 +134,8 @@ class Adviser {
 
   void ports() {
     if (!has_any(said_, {"EADDRINUSE", "Address already in use", "address already in use"})) return;
-    add("ss -ltnp shows who holds the port: perhaps a run before this one; or choose another port");
+    add("ss -ltnp shows which process holds the port: perhaps a run before this one; or choose "
+        "another port");
   }
 
   void hangs() {
@@ -148,7 +149,7 @@ class Adviser {
                         "ProcessGroupNCCL's watchdog got stuck"})) {
       add("look at the rank that did not come to this collective: it is slow, hangs, or has left "
           "the loop early (TORCH_NCCL_DUMP_ON_TIMEOUT=1, TORCH_DISTRIBUTED_DEBUG=DETAIL)");
-      add("init_process_group(timeout=...) if a step may take so long");
+      add("init_process_group(timeout=...) if a step may take that long");
     } else if (has_any(said_, {"ncclSystemError", "ncclRemoteError", "ncclInternalError",
                                "ncclUnhandledCudaError"})) {
       add("NCCL_DEBUG=INFO says more; NCCL_SOCKET_IFNAME chooses the network");

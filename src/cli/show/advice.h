@@ -1,5 +1,5 @@
-// What a person may try after a failure: a line or two, and only where the evidence is clear.
-// Whoever guesses is not believed the next time.
+// What a person may try after a failure: a line or two, and only where the evidence is clear. A
+// wrong guess costs the user's trust in the next one.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace regroup::cli {
 
-// What was started, for advice that has to name it. Empty where nobody knows.
+// What was started, for advice that has to name it. Empty where it is not known.
 struct Started {
   std::string interpreter = {};
-  std::string directory = {};  // In which the workers were started.
+  std::string directory = {};  // The directory in which the workers were started.
 };
 
 // Sentences without a full stop; at most two, often none.

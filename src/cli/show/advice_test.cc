@@ -27,7 +27,7 @@ ProcessFailure killed(int signal, const std::string& name, const std::string& ta
 TEST(Advice, IsNotGivenWithoutEvidence) {
   EXPECT_THAT(advice_for(failed(1, "ended with exit code 1")), IsEmpty());
   EXPECT_THAT(advice_for(failed(1, "KeyError: 'x'")), IsEmpty());
-  EXPECT_THAT(advice_for(killed(9, "SIGKILL")), IsEmpty());  // Nothing shows who, or why.
+  EXPECT_THAT(advice_for(killed(9, "SIGKILL")), IsEmpty());  // Nothing shows what sent it, or why.
   EXPECT_THAT(advice_for(killed(15, "SIGTERM")), IsEmpty());
 }
 

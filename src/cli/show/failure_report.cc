@@ -15,13 +15,13 @@
 namespace regroup::cli {
 namespace {
 
-// What a report shows of a worker's stderr. The rest is in the log file, if there is one.
+// How much of a worker's stderr a report shows. The rest is in the log file, if there is one.
 constexpr int kTailLines = 20;
-// What a stack says is in its innermost frames.
+// The innermost frames of a stack tell the most.
 constexpr int kStackLines = 16;
 constexpr std::size_t kTailColumns = 400;
 constexpr int kTracebackLines = 60;
-constexpr std::size_t kWays = 10;  // In which others failed.
+constexpr std::size_t kWays = 10;  // How many kinds of other failures are listed.
 
 std::string time_of_day(std::int64_t micros) {
   const std::time_t seconds = micros / 1'000'000;
@@ -32,7 +32,7 @@ std::string time_of_day(std::int64_t micros) {
   return text;
 }
 
-// Fit for a terminal: no commands to it, and no longer than a screen or two.
+// Made safe for a terminal: without escape sequences, and no longer than a screen or two.
 std::string printed(std::string_view line) {
   std::string text;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -115,7 +115,7 @@ std::string cause_text(const ProcessFailure& cause, Paint paint) {
   return text;
 }
 
-// Many failed alike: one line for each way.
+// Many failed alike: one line for each kind of failure.
 std::string others_text(const WorkersResult& result) {
   std::map<std::string, std::vector<int>> alike;
   std::vector<int> stopped;
@@ -181,7 +181,8 @@ std::string failure_report(const WorkersResult& result, const Started& started, 
 }
 
 int exit_code_of(const ProcessFailure& cause) {
-  if (cause.exit_code == 0) return kFailed;  // It was ended for what it did, and heeded that well.
+  // It was ended for what it did, and its own handler exited with 0.
+  if (cause.exit_code == 0) return kFailed;
   return cause.exit_code < 0 ? 128 - cause.exit_code : cause.exit_code;
 }
 

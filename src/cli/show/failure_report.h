@@ -9,7 +9,7 @@
 
 namespace regroup::cli {
 
-// Whole lines. Empty if nobody failed.
+// Whole lines. Empty if no worker failed.
 std::string failure_report(const WorkersResult& result, const Started& started = {},
                            Paint paint = {});
 
@@ -19,18 +19,18 @@ std::string survivors_report(const WorkersResult& result);
 // The directory with files about a failure; empty: there are none.
 std::string logs_of(const WorkersResult& result);
 
-// One line of a text from strangers, fit for a terminal: no commands to it, not endless.
+// One line of a text from strangers, made safe for a terminal: without escape sequences, and cut.
 std::string first_line(const std::string& text);
 
-// As a shell tells it: the cause's own exit code, 128 + n if it was killed by signal n.
+// As a shell gives it: the cause's own exit code, 128 + n if it was killed by signal n.
 int exit_code_of(const ProcessFailure& cause);
 
-// A launcher that was started as somebody's worker tells him: the cause's error file goes to our
-// own TORCHELASTIC_ERROR_FILE, with the exit code, as torchrun does. Nothing if the cause wrote
-// none.
+// If this launcher was itself started as a worker, tells the one above: the cause's error file is
+// copied to our own TORCHELASTIC_ERROR_FILE, with the exit code, as torchrun does. Does nothing if
+// the cause wrote none.
 Result<void> pass_on_error_file(const ProcessFailure& cause);
 
-// The same of a failure that is no worker's.
+// The same for a failure that is not a worker's.
 Result<void> leave_error_file(const std::string& message);
 
 }  // namespace regroup::cli

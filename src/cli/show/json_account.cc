@@ -58,7 +58,7 @@ std::string failure_json(const ProcessFailure& failure) {
   return object.text();
 }
 
-// Those who failed by themselves, but for the cause.
+// Workers that failed by themselves, except the cause.
 std::string others_json(const WorkersResult& result) {
   std::string json;
   for (const ProcessFailure& failure : result.failures) {

@@ -1,4 +1,4 @@
-// Colours, used sparingly: the cause stands out, hints step back, all else is as it is.
+// Colours, used sparingly: the cause stands out, hints are dimmed, everything else is plain.
 #pragma once
 
 #include <string>

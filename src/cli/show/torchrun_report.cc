@@ -63,7 +63,7 @@ std::size_t longest_line(std::string_view text) {
   return longest;
 }
 
-// Who failed by himself comes first, then who was stopped; each by local rank.
+// Workers that failed by themselves come first, then those that were stopped; each by local rank.
 std::vector<ProcessFailure> in_order(const WorkersResult& result) {
   std::vector<ProcessFailure> failures = result.failures;
   std::erase_if(failures, [](const ProcessFailure& failure) { return failure.survived; });

@@ -1,8 +1,8 @@
 // A failure as torchrun reports it, for programs that read its report: same lines, same order, same
 // widths.
 //
-// Two things are ours: the host is this machine's name as it has it (torchrun asks the name service
-// at that moment, and may wait for it), and the root cause is who really failed first (torchrun
+// Two things are ours: the host is this machine's own name (torchrun asks the name service at that
+// moment, and may wait for it), and the root cause is the worker that really failed first (torchrun
 // compares whole seconds).
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace regroup::cli {
 
-// `name` is what was started: the script, the module, the program. Whole lines; empty if nobody
+// `name` is what was started: the script, the module, the program. Whole lines; empty if no worker
 // failed. Times are local.
 std::string torchrun_report(const std::string& name, const WorkersResult& result);
 

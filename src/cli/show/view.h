@@ -1,4 +1,5 @@
-// How `regroup run` speaks: to a person at a terminal, to whoever reads a log later, to a program.
+// How `regroup run` talks: to a person at a terminal, to a person who reads a log later, to a
+// program.
 #pragma once
 
 #include <string>
@@ -10,13 +11,13 @@ namespace regroup::cli {
 struct View {
   enum class Form {
     Plain,     // Lines, and nothing that moves: a pipe, a file, a CI job.
-    Terminal,  // Also what goes well, and a live line while something is waited for.
+    Terminal,  // Also shows what goes well, and a live line during a wait.
     Json,      // One object in each line.
   };
   enum class Level {
-    Quiet,    // What went wrong.
-    Calm,     // And what is waited for, and why workers are started again.
-    Verbose,  // And what goes well.
+    Quiet,    // Prints what went wrong.
+    Calm,     // Also what the run waits for, and why workers are started again.
+    Verbose,  // Also what goes well.
   };
   enum class Report { Regroup, Torchrun };
 
@@ -26,7 +27,7 @@ struct View {
   Paint paint = {};
 };
 
-// What was asked for; each text is one of its flag's choices.
+// What the user asked for; each text is one of its flag's choices.
 struct ViewFlags {
   std::string color = "auto";
   std::string log_format = "text";
@@ -43,8 +44,8 @@ struct Surroundings {
 };
 Surroundings look_around();
 
-// A terminal that knows no commands (TERM is empty or dumb) is written to as a file is. NO_COLOR,
-// if it is not empty, takes the colours and nothing else; --color overrides it.
+// A terminal without escape sequences (TERM is empty or dumb) is treated like a file. NO_COLOR, if
+// it is not empty, turns off colours and nothing else; --color overrides it.
 View choose_view(const ViewFlags& flags, const Surroundings& around);
 
 }  // namespace regroup::cli

@@ -14,7 +14,8 @@ Settings settings_of(std::string run_id, const RunRules& rules) {
           .min_nodes = rules.min_nodes,
           .max_nodes = rules.max_nodes,
           .segment = rules.segment,
-          .join_timeout = kLongest,  // Each agent has its own, and leaves when it is over.
+          // Each agent has its own join timeout, and leaves when it is over.
+          .join_timeout = kLongest,
           .last_call_timeout = rules.last_call};
 }
 
@@ -66,7 +67,7 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
   Node& node = found->second;
   learn_past(hello, now, effects);
   if (node.session) {
-    // The node knows better than we do that this connection is of no use any more.
+    // The node says that its old connection is useless, and it knows better than we do.
     sessions_.erase(*node.session);
     add(effects, CloseSession{*node.session, "the node has come again"});
   }
@@ -102,7 +103,7 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
   send(node, std::move(stop), effects);
 }
 
-// In the round that it names, which still runs.
+// It is in the round that it names, and that round still runs.
 bool Coordinator::is_member(const Node& node, const Running& running) const {
   return is_running() && state_.round == running.place.round &&
          state_.participants.contains(node.id);
@@ -131,11 +132,12 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
   if (succeeded_) return send(node, Over{}, effects);
   if (end_) return send(node, *end_, effects);
   if (node.join && node.join->number == join.number) {
-    // Said again on a new connection; the answer may have been lost with the old one.
+    // A join is repeated on a new connection, because the answer may have been lost with the old
+    // one.
     if (node.doing == Doing::Joining) return follow_up(phase(state_), now, effects);
     if (node.doing != Doing::Running) return;
     send(node, node.sealed, effects);
-    if (!is_running()) send(node, stop_for(node), effects);  // That was lost, too.
+    if (!is_running()) send(node, stop_for(node), effects);  // The stop was lost with it.
     return;
   }
   if (const std::string why = budget_.why_barred(node.claim.name); !why.empty()) {
@@ -168,7 +170,7 @@ void Coordinator::on_failed(Node& node, const Failed& failed, Now now, Effects& 
                              .verdict = failed.failure,
                              .culprit = node.id},
                             effects);
-  // Whatever fails after a round was stopped is the stop's doing.
+  // What fails after a round was stopped fails because of the stop.
   if (!is_running() || failed.round != state_.round || node.doing != Doing::Running) return;
   if (!state_.participants.contains(node.id)) return;
   if (!restoring_.is_holding()) return judge_failure(node, failed, now, effects);
@@ -200,7 +202,7 @@ void Coordinator::on_done(Node& node, const Done& done, Now now, Effects& effect
 
 // The sender has told its own workers already.
 void Coordinator::on_warn(const Node& node, const Warn& warn, Effects& effects) {
-  // A spare has no part in the round, and may be anybody.
+  // A spare has no part in the round, and its report cannot be trusted.
   if (!is_running() || !state_.participants.contains(node.id)) return;
   for (const auto& [id, other] : nodes_)
     if (other.doing == Doing::Running && id != node.id)
@@ -219,8 +221,9 @@ void Coordinator::on_leave(Node& node, const Leave& leave, Now now, Effects& eff
   add(effects, CloseSession{*node.session, name + " has left"});
   sessions_.erase(*node.session);
   node.session.reset();
-  if (is_done && !state_.closed) return;      // Its part is done, and stays so.
-  if (leave.close) node.doing = Doing::Done;  // Whatever it leaves behind, it has ended it itself.
+  if (is_done && !state_.closed) return;  // Its work is done, and stays done.
+  // It has ended the run itself, whatever it leaves behind.
+  if (leave.close) node.doing = Doing::Done;
   lose({id}, name + " has left" + (leave.why.empty() ? "" : ": " + leave.why), now, effects);
 }
 
@@ -237,7 +240,7 @@ void Coordinator::on_closed(SessionId session, Now now, Effects& effects) {
   if (is_member && is_running() && node->doing == Doing::Done) return;
   if (const Duration grace = silence_.grace(now.instant); is_member && grace > Duration{})
     return silence_.look_by(now.instant + grace);
-  // Its seat in a round that is not sealed yet is free at once.
+  // Its seat in an open round is free at once.
   lose({node->id}, node->claim.name + " is gone: its connection was closed", now, effects);
 }
 

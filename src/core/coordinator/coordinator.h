@@ -1,11 +1,11 @@
-// Decides for one run: who is in the next round, when it is sealed, what is told to whom when a
-// worker fails or a node is lost, and how many restarts are left.
+// Decides for one run: which nodes are in the next round, when it is sealed, what each node is told
+// when a worker fails or a node is lost, and how many restarts are left.
 //
-// It holds the run's shared state (core/rendezvous) and changes it by the same decide() and apply()
-// as a node that has no coordinator; only that it acts for all its sessions in one place, so
-// nothing is contended for, and what has changed is told instead of looked for. Nodes without a
-// session (torchrun's) see and swap the same state through the store: state_for_others(),
-// on_swapped().
+// It holds the run's shared state (core/rendezvous) and changes it with the same decide() and
+// apply() as a node that has no coordinator. Because it acts for all its sessions in one place,
+// nodes do not compete for the state, and changes are sent to them instead of being polled for.
+// Nodes without a session (torchrun's) see and swap the same state through the store:
+// state_for_others(), on_swapped().
 //
 // A pure machine. Its host carries out the effects and brings the time. A change of one node costs
 // O(log n); only a seal, a reopened round and the end of a run go over all nodes.
@@ -44,12 +44,12 @@ class Coordinator {
   Coordinator(std::string run_id, const RunRules& rules, std::optional<rendezvous::State> present,
               Now now);
 
-  // Of a new session, and the only message it may begin with.
+  // The first message of a new session; no other may come first.
   void on_hello(SessionId session, Hello hello, Now now, Effects& effects);
-  // Anything else. A session that is not known any more is not heard.
+  // Any other message. Messages of a session that is not known any more are ignored.
   void on_message(SessionId session, const FromAgent& message, Now now, Effects& effects);
   void on_closed(SessionId session, Now now, Effects& effects);
-  // Something came from it; bytes are enough.
+  // Something came from this session; bytes are enough.
   void heard_from(SessionId session, Now now);
 
   // To be called when next_deadline() has come; early is fine.
@@ -65,7 +65,7 @@ class Coordinator {
   run::RunStatus status(Now now) const;
   bool has_sessions() const { return !sessions_.empty(); }
   bool is_over() const { return state_.closed; }
-  // Nobody is in it any more, and nobody has ended it.
+  // No node is in the run any more, and none has ended it.
   bool is_deserted() const {
     return !state_.closed && nodes_.empty() && state_.participants.empty() &&
            state_.wait_list.empty() && state_.redundancy_list.empty();
@@ -81,7 +81,7 @@ class Coordinator {
     std::optional<SessionId> session;  // None: its connection is lost.
     Doing doing = Doing::Idle;
     std::optional<Join> join;  // The last one.
-    Sealed sealed;             // What came of it, while it runs.
+    Sealed sealed;             // The answer to it, while the round runs.
     Instant heard;             // When it last said anything, or its connection was lost.
     std::int64_t arrived = 0;  // Its turn: the order of joins.
   };
@@ -97,16 +97,16 @@ class Coordinator {
   void on_leave(Node& node, const Leave& leave, Now now, Effects& effects);
   bool is_member(const Node& node, const Running& running) const;
 
-  // coordinator_hang.cc: whether the round hangs, and who is to blame.
+  // coordinator_hang.cc: whether the round hangs, and which node is to blame.
   void on_stalled(const Node& node, const Stalled& stalled, Effects& effects);
   void on_where(const Node& node, const Where& where, Effects& effects);
   // The node's workers have ended: it has nothing more to say about a hang.
   void leaves_council(const Node& node, Effects& effects);
-  // Its rank in the round that runs, if that is the one; none: it is not to be heard.
+  // Its rank in the running round, if it speaks of that one; none: the message is ignored.
   std::optional<std::int64_t> seat_of(const Node& node, std::int64_t round) const;
   void tell_members(const FromCoordinator& message, Effects& effects) const;
 
-  // coordinator_losses.cc: who is gone, and what nodes without a session have changed.
+  // coordinator_losses.cc: which nodes are gone, and what nodes without a session have changed.
   void lose(const std::vector<rendezvous::NodeId>& lost, const std::string& why, Now now,
             Effects& effects);
   void find_lost(Now now, Effects& effects);
@@ -120,21 +120,21 @@ class Coordinator {
   void end_hold(Now now, Effects& effects);
 
   // coordinator_rounds.cc: what follows from a change.
-  // A round that was before our time is not opened again.
+  // A round from before our time is not opened again.
   void skip_past_rounds();
-  // Plays the tables for one node until they want nothing more.
+  // Plays the tables for one node until they ask for nothing more.
   void advance(const Node& node, rendezvous::Operation operation, Now now);
   // The same for all that join, in the order of their preference.
   void advance_all_joining(Now now);
-  // Members of the last round first, then who has the name of one, then who came first, then
-  // spares.
+  // Members of the last round first, then nodes with the name of a member, then in the order in
+  // which they came, then spares.
   Segments::Preference preference(const Node& node) const;
-  // Of the groups that have changed since: who makes whole segments is let in, or waits for the
-  // next round; the others are spares until then.
+  // For the groups that have changed since: nodes that make up whole segments are let in, or wait
+  // for the next round; the others are spares until then.
   void place_segments(Now now);
   Segments::StandingOf standings() const;
   void make_spare(const Node& node, Now now);
-  // To be called after every change; `before` is the phase that was.
+  // To be called after every change; `before` is the phase before it.
   void follow_up(const std::string& before, Now now, Effects& effects);
   void seal_if_due(Now now);
   void announce_seal(Now now, Effects& effects);
@@ -149,13 +149,13 @@ class Coordinator {
   void end_run(Stop stop, Now now, Effects& effects);
   void succeed_if_all_are_done(Now now, Effects& effects);
   void mark_closed(Now now);
-  // The run was closed, and nobody has told its workers to stop.
+  // The run was closed, but its workers have not been told to stop.
   bool workers_run_on() const { return end_ && end_->why == Stop::Why::Closed && ran_when_closed_; }
   void fail_after_close(Stop stop, Effects& effects);
 
   // coordinator_status.cc: what people and waiting nodes are told.
   void tell_progress(Now now, Effects& effects);
-  // `of_round`: the part that is the same for all whose groups are not whole; made once.
+  // `of_round`: the part that is the same for all nodes whose groups are not whole; made once.
   Progress progress_of(const Node& node, Instant now, std::optional<std::string>& of_round) const;
   rendezvous::Wait waiting(const rendezvous::NodeId& self, Instant now) const;
 
@@ -178,10 +178,10 @@ class Coordinator {
   LastCall last_call_;
   ProgressPace progress_;
 
-  std::optional<std::int64_t> council_of_;  // The round that it is of.
+  std::optional<std::int64_t> council_of_;  // The round that the council is for.
   hang::Council council_{0};
 
-  rendezvous::NodeId not_done_;  // A member, when it was last looked whether all are.
+  rendezvous::NodeId not_done_;  // A member that was not done at the last check whether all are.
   std::string last_verdict_;
   std::optional<Stop> end_;  // Why the run is over, if it did not succeed.
   bool succeeded_ = false;

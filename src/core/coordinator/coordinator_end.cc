@@ -28,8 +28,8 @@ void Coordinator::mark_closed(Now now) {
   progress_.stop();
 }
 
-// Somebody has closed the run while others still ran. Their workers may end well, and are left
-// alone until something goes wrong: then there is no next round.
+// A node has closed the run while others still ran. Their workers may end well, and are left alone
+// until something goes wrong: then there is no next round.
 void Coordinator::fail_after_close(Stop stop, Effects& effects) {
   if (!workers_run_on()) return;
   stop.round = last_round_.number().value_or(0);
@@ -44,8 +44,9 @@ void Coordinator::fail_after_close(Stop stop, Effects& effects) {
 void Coordinator::succeed_if_all_are_done(Now now, Effects& effects) {
   if (!is_running() || restoring_.is_holding()) return;
   if (static_cast<std::int64_t>(state_.participants.size()) != last_round_.world_size()) return;
-  // Whoever was not done when last looked at is asked first. If each that is done asked all of them
-  // from the beginning, ten thousand would keep us busy for half a minute.
+  // The node that was not done at the last check is checked first. If each node that is done had
+  // all the others checked from the beginning, ten thousand nodes would keep us busy for half a
+  // minute.
   const auto is_open = [this](const auto& entry) {
     const auto found = nodes_.find(entry.first);
     return found == nodes_.end() || found->second.doing != Doing::Done;
@@ -61,7 +62,7 @@ void Coordinator::succeed_if_all_are_done(Now now, Effects& effects) {
     not_done_ = open->first;
     return;
   }
-  // Spares must know that they are.
+  // Spares must be told that they are spares.
   if (!state_.redundancy_list.empty()) tell_progress(now, effects);
   const std::string before = phase(state_);
   succeeded_ = true;

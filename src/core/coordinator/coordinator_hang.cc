@@ -1,5 +1,5 @@
-// Whether the round hangs is for all its nodes to say, and here is where they are heard: each tells
-// only of itself, and everybody is told what comes of it.
+// Whether the round hangs depends on all its nodes: each reports only on itself, the coordinator
+// puts the reports together here, and every node is told the result.
 #include <utility>
 
 #include "core/coordinator/coordinator.h"

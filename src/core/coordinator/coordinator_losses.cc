@@ -1,4 +1,4 @@
-// Who is lost, with a session or without, and what nodes without one make of the state.
+// Which nodes are lost, with a session or without, and how nodes without one change the state.
 #include <algorithm>
 #include <utility>
 
@@ -13,14 +13,14 @@ void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, 
   const std::string before = phase(state_);
   const std::size_t members = state_.participants.size();
   if (!state_.closed) state_ = without(std::move(state_), lost, settings_);
-  // Of a closed run, too: its workers run on without one of them.
+  // This holds for a closed run as well: its workers keep running without the lost node's.
   bool runs_on_without = false;
   for (const NodeId& id : lost) {
     last_round_.has_come_or_gone(id);
     const auto found = nodes_.find(id);
     runs_on_without |= found == nodes_.end() || found->second.doing == Doing::Running;
     if (found == nodes_.end()) {
-      state_.last_heartbeats.erase(id);  // Nobody misses it again.
+      state_.last_heartbeats.erase(id);  // It is not reported lost again.
       continue;
     }
     if (found->second.session) {
@@ -43,7 +43,7 @@ void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, 
 void Coordinator::find_lost(Now now, Effects& effects) {
   std::vector<NodeId> closed;
   std::vector<NodeId> silent;
-  std::vector<SessionId> done_and_gone;  // Their part is done, and stays so.
+  std::vector<SessionId> done_and_gone;  // They have finished their work, and it stays finished.
   for (const auto& [id, node] : nodes_) {
     const bool is_member = is_running() && state_.participants.contains(id);
     if (!node.session && (node.doing == Doing::Done && is_member)) continue;
@@ -65,7 +65,7 @@ void Coordinator::find_lost(Now now, Effects& effects) {
     if (ids.size() == 1) return first + " is gone";
     return first + " and " + std::to_string(ids.size() - 1) + " more are gone";
   };
-  // All at once: who is silent must not be sealed in because another is gone.
+  // All at once: a silent node must not be sealed in just because another one was dropped first.
   std::vector<NodeId> gone = closed;
   gone.insert(gone.end(), silent.begin(), silent.end());
   if (!gone.empty()) {
@@ -113,7 +113,7 @@ const State& Coordinator::state_for_others(Now now) {
 void Coordinator::on_swapped(State state, Now now, Effects& effects) {
   if (segments_.are_wanted()) return;
   if (state_.closed) {
-    // Workers may run on, and then it matters who lives.
+    // Workers may still run, so it matters which nodes are alive.
     for (auto& [id, stamp] : state_.last_heartbeats)
       if (const auto found = state.last_heartbeats.find(id);
           found != state.last_heartbeats.end() && !has_session(id))
@@ -124,7 +124,7 @@ void Coordinator::on_swapped(State state, Now now, Effects& effects) {
   for (auto& [id, claim] : state.claims)  // The text that was swapped has no groups.
     if (const auto found = nodes_.find(id); found != nodes_.end())
       claim.group = found->second.claim.group;
-  // Most of what comes is a heartbeat, from which nothing follows.
+  // Most swaps are heartbeats, and nothing follows from those.
   state_.last_heartbeats = state.last_heartbeats;
   if (state_ == state) return;
   const std::string before = phase(state_);
@@ -138,7 +138,7 @@ void Coordinator::on_swapped(State state, Now now, Effects& effects) {
   if (was_running && is_running() && last_round_.is(state_.round) &&
       state_.participants.size() < members)
     stop_round({.why = Stop::Why::Members, .text = "a node of the round is gone"}, now, effects);
-  // Who was dropped by somebody that judges by other rules joins again.
+  // A node that was dropped by another one, which judges by other rules, joins again.
   for (auto& [id, node] : nodes_)
     if ((node.doing == Doing::Running || node.doing == Doing::Done) &&
         !state_.participants.contains(id)) {

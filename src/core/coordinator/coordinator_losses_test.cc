@@ -73,7 +73,7 @@ TEST(Coordinator, WaitsForAReplacementWhenTooFewAreLeft) {
   run.hello("c");
   run.join("c");
   EXPECT_EQ(run.last<Sealed>("a")->rank, 0);
-  EXPECT_EQ(run.last<Sealed>("c")->rank, 1);  // The hole.
+  EXPECT_EQ(run.last<Sealed>("c")->rank, 1);  // It fills the hole.
 }
 
 TEST(Coordinator, AClosedRunStillHearsThatAWorkerHasFailed) {
@@ -93,7 +93,7 @@ TEST(Coordinator, AClosedRunStillHearsThatANodeIsLost) {
   run.say("a", Done{.round = 0});
   run.say("a", Leave{.why = "", .close = true});
   run.say("b", Done{.round = 0});
-  run.close("b");  // Was done, too.
+  run.close("b");  // It was done, too.
   EXPECT_EQ(run.last<Stop>("c")->why, Stop::Why::Closed);
   run.hello("d");
   run.close("d");
@@ -115,7 +115,7 @@ TEST(Coordinator, ForgivesConnectionsThatWereLostWhileItStoodStill) {
   ScriptedRun run(
       {.min_nodes = 2, .max_nodes = 2, .heartbeat_limit = 5s, .reconnect_grace = 100ms});
   run.start({"a", "b"});
-  run.now.instant = run.now.instant + 8s;  // Nobody called us.
+  run.now.instant = run.now.instant + 8s;  // The host did not call the machine meanwhile.
   run.close("a");
   run.close("b");
   run.after(2s);
@@ -126,7 +126,7 @@ TEST(Coordinator, ForgivesConnectionsThatWereLostWhileItStoodStill) {
   run.after(1s, {"a", "b"});
   run.close("b");
   run.after(6s, {"a"});
-  EXPECT_TRUE(run.last<Stop>("a"));  // Not for ever.
+  EXPECT_TRUE(run.last<Stop>("a"));  // The forgiveness ends.
 }
 
 }  // namespace

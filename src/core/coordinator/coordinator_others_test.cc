@@ -31,7 +31,7 @@ struct Other {
   }
 };
 
-// Its heartbeats were not taken in any more, and after the silence limit the run failed for it.
+// The coordinator once ignored its heartbeats, so that the run failed after the silence limit.
 TEST(NodeWithoutASession, IsHeardInAClosedRunWhoseWorkersRunOn) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
   run.hello("a");
@@ -48,7 +48,7 @@ TEST(NodeWithoutASession, IsHeardInAClosedRunWhoseWorkersRunOn) {
   EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::RunFailed);
 }
 
-// What a spare waits for was told again at every heartbeat of such a node.
+// Once, what a spare waits for was sent again at every heartbeat of such a node.
 TEST(NodeWithoutASession, TellsNobodyAnythingByItsHeartbeats) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
   run.hello("a");
@@ -64,7 +64,8 @@ TEST(NodeWithoutASession, TellsNobodyAnythingByItsHeartbeats) {
   EXPECT_FALSE(run.last<Stop>("a"));  // It was heard.
 }
 
-// What nodes share has no groups: what it swapped in had none, and the ranks were in another order.
+// The shared state has no groups: once, what such a node swapped in had none, and changed the order
+// of ranks.
 TEST(NodeWithoutASession, TakesNobodysGroupAway) {
   ScriptedRun run({.min_nodes = 3, .max_nodes = 3});
   for (const auto& [name, group] : {std::pair("a", "z"), {"b", "y"}}) {

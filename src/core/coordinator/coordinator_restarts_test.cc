@@ -20,7 +20,7 @@ TEST(Coordinator, EndsTheRunWhenTheRestartsOfAllNodesTogetherAreSpent) {
     EXPECT_EQ(run.last<Stop>(name)->text, "rank 2 on c: out of memory");
   }
   EXPECT_TRUE(run.machine.is_over());
-  // Who comes later hears the same.
+  // A node that comes later is told the same.
   run.hello("d");
   run.join("d");
   EXPECT_EQ(run.last<Stop>("d")->text, "rank 2 on c: out of memory");
@@ -66,7 +66,7 @@ TEST(Coordinator, EndsACrashLoop) {
   run.fail("a", "quick");
   run.join("a");
   run.after(4s, {"a"});
-  run.fail("a", "slow");  // Breaks the row.
+  run.fail("a", "slow");  // Ends the series of quick failures.
   run.join("a");
   run.fail("a", "quick");
   EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::Failure);
@@ -98,7 +98,7 @@ TEST(Coordinator, DoesNotLetANodeInThatWasFirstToFailTooOften) {
   ASSERT_TRUE(run.last<Refused>("b"));
   EXPECT_TRUE(run.last<Refused>("b")->lasting);
   EXPECT_EQ(run.last<Sealed>("s")->round, 2);
-  // Nor when it is started again.
+  // A node with its name is not let in either.
   run.forget("b");
   run.hello("b");
   run.join("b");

@@ -1,4 +1,4 @@
-// A coordinator that was started again: rounds of before are taken up as nodes tell of them.
+// A coordinator that was started again: earlier rounds are taken up as nodes tell of them.
 #include <utility>
 
 #include "core/coordinator/coordinator.h"
@@ -21,7 +21,7 @@ void Coordinator::learn_past(const Hello& hello, Now now, Effects& effects) {
   last_round_.add_member(hello.node);
 }
 
-// True: its workers may run on.
+// True: its workers may keep running.
 bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& effects) {
   const HeldRank& place = running.place;
   if (restoring_.is_past() || !Restoring::can_be(place)) return false;
@@ -30,7 +30,8 @@ bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& 
     restoring_.hold_for_round(now.instant);
     silence_.look_by(*restoring_.hold_until());
   } else if (restoring_.is_holding() && last_round_.is(place.round) && !state_.complete) {
-    // All that had come back have gone again. It is over, but its other members have to stop first.
+    // All nodes that had come back are gone again. The round is over, but its other members have to
+    // stop first.
     begin_restored(running, now, effects);
     last_round_.stop({.why = Stop::Why::Members, .text = "a node of the round is gone"});
   }
@@ -46,7 +47,7 @@ bool Coordinator::restore(Node& node, const Running& running, Now now, Effects& 
   return is_running();
 }
 
-// A round of which we know only what this member says.
+// We know of this round only what this member says.
 void Coordinator::begin_restored(const Running& running, Now now, Effects& effects) {
   const std::string before = phase(state_);
   stop_round({.why = Stop::Why::Members, .text = "the other nodes are in a later round"}, now,
@@ -54,7 +55,7 @@ void Coordinator::begin_restored(const Running& running, Now now, Effects& effec
   if (state_.closed) return;
   for (auto& [id, node] : nodes_)
     if (node.doing == Doing::Running || node.doing == Doing::Done) node.doing = Doing::Idle;
-  // Who has joined meanwhile waits for the next.
+  // Nodes that have joined meanwhile wait for the next round.
   for (const auto& [id, rank] : std::exchange(state_.participants, {})) {
     if (!has_session(id)) {
       state_.wait_list.insert(id);
@@ -85,11 +86,11 @@ void Coordinator::end_hold(Now now, Effects& effects) {
                         " of the round have not come back to the coordinator"},
                now, effects);
   if (state_.closed) return;
-  // All were here, and left their round: nobody is waited for.
+  // All members were here and left their round, so there is nothing to wait for.
   if (!last_round_.number() && found.whole_round) last_round_.left_by_all(*found.whole_round);
   for (const auto& [id, node] : nodes_)
     if (node.doing == Doing::Joining) advance(node, Operation::Exit, now);
-  // Some are here, and have left it.
+  // Some members are here, and have left the round.
   if (is_running() &&
       static_cast<std::int64_t>(state_.participants.size()) < last_round_.world_size())
     stop_round({.why = Stop::Why::Members, .text = "others of the round have left it"}, now,

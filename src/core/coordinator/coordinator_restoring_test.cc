@@ -80,7 +80,8 @@ TEST(Restoring, AFirstRoundIsNotHeldUp) {
 
 TEST(Restoring, TheLaterRoundIsTheRightOne) {
   ScriptedRun run({.min_nodes = 1, .max_nodes = 2});
-  run.hello("old", {.running = in_round(3, 0, 1)});  // Was cut off, and has not heard the news.
+  // It was cut off, and does not know of the later round.
+  run.hello("old", {.running = in_round(3, 0, 1)});
   EXPECT_TRUE(run.last<Welcome>("old")->member);
   run.after(1s);
   run.hello("new", {.running = in_round(5, 0, 1)});
@@ -168,7 +169,7 @@ TEST(Reconnect, AStopThatWasLostWithTheSealIsSaidAgainToo) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .max_restarts = 1});
   run.start({"a", "b"});
   run.fail("b", "rank 1 failed");
-  run.hello("a");  // It has heard of neither.
+  run.hello("a");  // It was told neither.
   run.inbox["a"].clear();
   run.say("a", Join{.number = run.joined.at("a"), .bootstrap = {.address = "a", .port = 4711}});
   EXPECT_TRUE(run.last<Sealed>("a"));
@@ -179,7 +180,7 @@ TEST(Reconnect, AStopThatWasLostWithTheSealIsSaidAgainToo) {
 TEST(Reconnect, AJoinAfterASealThatWasLostLeavesTheRound) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
   run.start({"a", "b"});
-  run.hello("a");  // It has not heard of the seal.
+  run.hello("a");  // It was not told of the seal.
   run.join("a");
   EXPECT_TRUE(run.last<Stop>("b"));
   run.join("b");
@@ -215,7 +216,7 @@ TEST(Coordinator, StartedAgainItBelievesNoPlaceThatCannotBe) {
   EXPECT_FALSE(run.last<Welcome>("y")->member);
   run.join("x");
   run.join("y");
-  ASSERT_TRUE(run.last<Sealed>("x"));  // Nobody waits for the members of such a round.
+  ASSERT_TRUE(run.last<Sealed>("x"));  // The members of such a round are not waited for.
 }
 
 TEST(Coordinator, AWorldIsNoLargerInMemoryThanThoseWhoHaveCome) {

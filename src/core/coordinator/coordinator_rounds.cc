@@ -37,10 +37,10 @@ void Coordinator::advance(const Node& node, Operation operation, Now now) {
   const Actor actor{.node = node.id, .claim = node.claim, .utc = now.utc};
   for (int changes = 0;; ++changes) {
     skip_past_rounds();
-    CHECK(changes < 8);  // Out of a list, into the next, sealed: the tables know no circle.
+    CHECK(changes < 8);  // Out of one list, into the next, sealed: the tables have no cycle.
     const Action action = decide(operation, state_, node.id, settings_, reading(now, false));
     if (!changes_state(action)) return;
-    // In the tables a sealed round with a hole is left by whoever reads it late; here nobody does.
+    // In the tables, a node that reads a sealed round with a hole leaves it. Here no node reads it.
     if (operation == Operation::Join && action == Action::RemoveFromParticipants) return;
     state_ = apply(std::move(state_), action, actor, settings_);
   }
@@ -98,14 +98,15 @@ void Coordinator::follow_up(const std::string& before, Now now, Effects& effects
 void Coordinator::place_segments(Now now) {
   if (!segments_.are_wanted() || restoring_.is_holding() || state_.closed) return;
   if (!segments_.have_changed()) return;
-  // A round that is being stopped is left by its members one by one. Then the next is open, and all
-  // are placed.
+  // The members leave a round that is being stopped one by one. Then the next one is open, and all
+  // nodes are placed.
   if (state_.complete && !is_running()) return;
   const auto changed = segments_.take_changed(standings(), !state_.complete);
   for (const NodeId& id : changed.broken) make_spare(nodes_.at(id), now);
   const auto room = rules_.max_nodes - static_cast<std::int64_t>(state_.participants.size());
   const auto placing = segments_.place(changed, room, standings());
-  // Where a round runs, those who fit wait for the next, and are a reason for it.
+  // While a round runs, the nodes that would fit wait for the next one, and are a reason to begin
+  // it.
   for (const NodeId& id : placing.let_in) advance(nodes_.at(id), Operation::Join, now);
   for (const NodeId& id : placing.spares) make_spare(nodes_.at(id), now);
 }
@@ -131,8 +132,9 @@ void Coordinator::make_spare(const Node& node, Now now) {
 void Coordinator::seal_if_due(Now now) {
   if (state_.complete || state_.participants.empty() || restoring_.is_holding()) return;
   const auto end = last_call_.end();
-  // Who waits without a session sees that the round is open when it looks next, in a second or so.
-  // If it were sealed before, the one who waits would stop it again, and so on without end.
+  // A node that waits without a session notices that the round is open when it looks next, in a
+  // second or so. If the round were sealed before that, the waiting node would stop it again, and
+  // so on without end.
   const bool others_wait = std::any_of(state_.wait_list.begin(), state_.wait_list.end(),
                                        [this](const NodeId& id) { return !has_session(id); });
   const bool all_back = last_round_.awaits_nobody() && !others_wait;
@@ -158,7 +160,7 @@ void Coordinator::announce_seal(Now now, Effects& effects) {
   for (const auto& [id, rank] : state_.participants) {
     members.insert(id);
     if (rank < 0 || rank >= world_size) {
-      by_session = false;  // A round that somebody else has sealed, with a hole in it.
+      by_session = false;  // A round that another node has sealed, with a hole in it.
       continue;
     }
     const auto index = static_cast<std::size_t>(rank);
@@ -190,7 +192,7 @@ void Coordinator::announce_seal(Now now, Effects& effects) {
     if (by_session) node->sealed.bootstrap = by_rank.front()->join->bootstrap;
     send(*node, node->sealed, effects);
   }
-  // Who came too late for this one waits for the next, or is a spare.
+  // A node that came too late for this round waits for the next, or is a spare.
   advance_all_joining(now);
 }
 
@@ -205,7 +207,7 @@ void Coordinator::stop_round(Stop stop, Now now, Effects& effects) {
     }
   }
   last_round_.stop(std::move(stop));
-  silence_.look_at_once();  // A node that was done and has gone is missed from now on.
+  silence_.look_at_once();  // A node that was done and has left counts as missing from now on.
   for (const auto& [id, node] : nodes_)
     if (node.doing == Doing::Running || node.doing == Doing::Done)
       send(node, stop_for(node), effects);
@@ -214,7 +216,7 @@ void Coordinator::stop_round(Stop stop, Now now, Effects& effects) {
 Stop Coordinator::stop_for(const Node& node) const {
   Stop stop = last_round_.why_stopped();
   stop.restart_count = budget_.restart_count(node.id);
-  // Where each node counts its own, the others' failures are only a change of members.
+  // Where each node counts its own restarts, failures of others are only a change of members.
   if (rules_.per_node && stop.why == Stop::Why::Failure && stop.culprit != node.id) {
     stop.why = Stop::Why::Members;
     stop.verdict.reset();

@@ -79,7 +79,7 @@ TEST(Segments, ALastCallSealsWhatIsWhole) {
   run.arrive({"a1", "b1", "a2", "c1"});
   run.after(11s, {"a1", "a2", "b1", "c1"});
   EXPECT_EQ(run.ranks({"a1", "a2", "b1", "c1"}), "a1 a2");
-  // One alone does not stop it.
+  // One node alone does not stop the round.
   run.arrive({"d1"});
   EXPECT_FALSE(run.last<Stop>("a1"));
   EXPECT_THAT(run.waits("d1"), HasSubstr("round 0 runs with 2 nodes; this node waits for its "
@@ -99,7 +99,7 @@ TEST(Segments, WithALostNodeItsGroupIsOut) {
   for (const std::string name : {"a1", "a2", "b1"}) EXPECT_TRUE(run.last<Stop>(name));
   for (const std::string name : {"a1", "b1", "a2"}) run.join(name);
   EXPECT_EQ(run.ranks({"a1", "a2", "b1"}), "a1 a2");
-  // Another of the group makes it whole again.
+  // Another node of the group makes it whole again.
   run.arrive({"b9"});
   EXPECT_TRUE(run.last<Stop>("a1"));
   for (const std::string name : {"a1", "a2"}) run.join(name);
@@ -146,7 +146,7 @@ TEST(Segments, AMemberIsNotSentAwayForAGroupOfSpares) {
   EXPECT_EQ(run.ranks({"a1", "a2", "b1", "b3", "c1", "c2"}), "a1 a2 b1 b3");
 }
 
-// Whoever says it twice leaves the round in between, and its group is broken for that time.
+// A node that joins twice leaves the round in between, and its group is broken for that time.
 TEST(Segments, AJoinThatIsSaidTwiceDoesNotLeaveHalfAGroup) {
   GroupedRun run(pairs(4, 6));
   run.arrive({"a1", "a2"});
@@ -196,8 +196,8 @@ TEST(Segments, WhoJoinsAgainByItselfStopsTheRound) {
   EXPECT_EQ(run.ranks({"a1", "a2", "b1", "b2"}), "a1 a2 b1 b2");
 }
 
-// Of a round that was before our time one runs on, and the others have left it: alone they make no
-// whole group, and would be spares of it for ever.
+// Of a round from before our time one member runs on, and the others have left it: alone they make
+// no whole group, and would be its spares for ever.
 TEST(Segments, ARoundThatTheOthersHaveLeftDoesNotRunOnAfterARestart) {
   GroupedRun run(pairs(2, 2));
   run.hello("a1",
@@ -226,7 +226,8 @@ TEST(Segments, ARoundThatIsLeftMeanwhileDoesNotRunOnAfterARestart) {
   EXPECT_EQ(run.ranks({"a1", "a2"}), "a1 a2");
 }
 
-// Nodes come, go, fail and join again at random; whatever is sealed is whole.
+// Nodes come, go, fail and join again at random; every round that is sealed consists of whole
+// groups.
 TEST(Segments, WhateverIsSealedIsWhole) {
   std::int64_t rounds = 0;
   for (unsigned seed = 1; seed <= 300; ++seed) {
@@ -285,7 +286,7 @@ TEST(Segments, WhateverIsSealedIsWhole) {
       ASSERT_GE(static_cast<std::int64_t>(state.participants.size()), rules.min_nodes);
       ASSERT_LE(static_cast<std::int64_t>(state.participants.size()), rules.max_nodes);
     }
-    // In the end whoever makes a whole group is in, as far as there is room.
+    // In the end every node of a whole group is in, as far as there is room.
     std::map<char, std::int64_t> count;
     for (const std::string& name : alive) ++count[name.front()];
     std::int64_t expected = 0;

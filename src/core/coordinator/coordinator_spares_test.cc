@@ -6,7 +6,8 @@
 namespace regroup::core::coordinator {
 namespace {
 
-// Nobody said again what was lost: it did not know that it was a spare, and gave its join up.
+// Once, a lost message was not repeated: the node did not know that it was a spare, and gave up its
+// join.
 TEST(Spare, HearsAgainThatItIsOneIfTheWordWasLost) {
   ScriptedRun run({.min_nodes = 1, .max_nodes = 1});
   run.start({"a"});
@@ -14,7 +15,7 @@ TEST(Spare, HearsAgainThatItIsOneIfTheWordWasLost) {
   run.after(2s, {"a", "spare"});
   ASSERT_TRUE(run.last<Progress>("spare"));
 
-  run.inbox["spare"].clear();  // It has not come.
+  run.inbox["spare"].clear();  // The message was lost.
   run.hello("spare");
   run.say("spare",
           Join{.number = run.joined["spare"], .bootstrap = {.address = "spare", .port = 4711}});

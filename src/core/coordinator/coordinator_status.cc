@@ -45,7 +45,7 @@ RunStatus Coordinator::status(Now now) const {
     else
       add(id, NodeStatus::Place::Joined, {});
   for (const NodeId& id : state_.wait_list) add(id, NodeStatus::Place::Waiting, {});
-  // While a round is open whoever is not in it has no whole group yet.
+  // While a round is open, a node that is not in it is in a group that is not whole yet.
   const auto spare = state_.complete ? NodeStatus::Place::Spare : NodeStatus::Place::Waiting;
   for (const NodeId& id : state_.redundancy_list) add(id, spare, {});
   for (const auto& [id, node] : nodes_)
@@ -120,7 +120,8 @@ Progress Coordinator::progress_of(const Node& node, Instant now,
                                " nodes of group " + node.claim.group + " here";
   progress.text = *of_round + "; this node waits for its group: " + of_group;
   progress.brief = "waiting for the group: " + of_group;
-  // While a round runs it is a spare as any other; before, the time to join is what it waits.
+  // While a round runs it is a spare like any other; before that, its join timeout is what it waits
+  // for.
   progress.spare = state_.complete;
   return progress;
 }

@@ -118,7 +118,7 @@ TEST(Coordinator, SucceedsWhenAllAreDoneAndTellsTheSpares) {
   run.join("s");
   run.say("a", Done{.round = 0});
   EXPECT_FALSE(run.last<Over>("a"));
-  run.close("a");  // It may go: its part is done.
+  run.close("a");  // It may leave: its work is done.
   run.after(10s, {"b", "s"});
   EXPECT_FALSE(run.last<Stop>("b"));
   run.say("b", Done{.round = 0});

@@ -101,7 +101,7 @@ struct ScriptedRun {
     take(effects);
   }
 
-  // Time passes, and the machine is called when it asks to be.
+  // Time passes, and the machine is called whenever it asks to be.
   void after(Duration time) {
     const Instant end = now.instant + time;
     for (;;) {
@@ -115,7 +115,7 @@ struct ScriptedRun {
     move_to(end);
   }
 
-  // The same, and these nodes say now and then that they live.
+  // The same, while these nodes send heartbeats now and then.
   void after(Duration time, const std::vector<std::string>& alive) {
     for (Duration left = time; left > Duration{}; left = left - 1s) {
       after(std::min<Duration>(left, 1s));

@@ -10,19 +10,19 @@
 
 namespace regroup::core::coordinator {
 
-// One connection. A node that comes back after a lost one has another.
+// One connection. A node that reconnects has another.
 using SessionId = Id<struct SessionTag>;
 
 struct Send {
   SessionId to;
   FromCoordinator message;
 };
-// After what was sent to it.
+// Closes it after everything that was sent to it.
 struct CloseSession {
   SessionId session;
   std::string why;
 };
-// The run has left this phase: whoever rests in it without a session should wake.
+// The run has left this phase: nodes without a session that rest in it should wake.
 struct LeftPhase {
   std::string phase;
 };

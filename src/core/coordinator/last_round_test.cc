@@ -47,7 +47,7 @@ TEST(LastRound, ARestoredOneGrowsWithThoseWhoComeBack) {
   LastRound round;
   round.add_member(node("a"));
   round.restore(7, 1'000'000);
-  EXPECT_TRUE(round.had(node("a")));  // It has said so, and nobody named a later round.
+  EXPECT_TRUE(round.had(node("a")));  // It has said so, and no node named a later round.
   round.add_restored(node("b"), "b");
   EXPECT_EQ(round.world_size(), 1'000'000);
   EXPECT_THAT(round.names(), ElementsAre("b"));

@@ -67,7 +67,7 @@ void Member::on_message(FromCoordinator message) {
   } else if (std::holds_alternative<Over>(message)) {
     over_ = true;
   } else if (auto* refused = std::get_if<Refused>(&message)) {
-    // One that does not last is followed by another try.
+    // A refusal that does not last is followed by another try.
     if (refused->lasting) refused_ = std::move(*refused);
   } else if (auto* progress = std::get_if<Progress>(&message)) {
     if (join_) progress_ = std::move(*progress);

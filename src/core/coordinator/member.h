@@ -6,7 +6,7 @@
 //   say(member.failed(...)) or say(member.done());
 //   ... stop() is there: stop the workers, join again.
 //
-// A pure machine. Messages that are about what is past are not heard.
+// A pure machine. It ignores messages about what is past.
 #pragma once
 
 #include <optional>

@@ -53,7 +53,7 @@ TEST(Member, DoesNotHearWhatIsAboutAnOlderRound) {
   EXPECT_FALSE(one.stop());
   one.on_message(Sealed{.round = 4});
   EXPECT_FALSE(one.joining());
-  one.on_message(Sealed{.round = 9});  // Nobody has asked for it.
+  one.on_message(Sealed{.round = 9});  // We have not asked for it.
   EXPECT_EQ(one.sealed()->round, 4);
 }
 

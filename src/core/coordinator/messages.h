@@ -1,9 +1,8 @@
 // What an agent and the coordinator of its run say to each other. wire/session/session.h has the
 // bytes, docs/protocol.md the conversation.
 //
-// An agent says Hello (with a secret, Prove before it) when its connection is there, again after a
-// lost one, and then what it wants. Whatever the coordinator has decided comes by itself; nobody
-// asks twice.
+// An agent says Hello (with a secret, Prove before it) on each new connection, and then what it
+// wants. The coordinator sends its decisions without being asked.
 #pragma once
 
 #include <array>
@@ -37,18 +36,20 @@ struct Running {
   friend bool operator==(const Running&, const Running&) = default;
 };
 
-// What nobody can guess (a nonce), or nobody can make without the secret (a proof).
+// Random bytes that cannot be guessed (a nonce), or bytes that cannot be made without the secret (a
+// proof).
 using Bytes32 = std::array<std::uint8_t, 32>;
 
 // ---- An agent says ----
 
-// First of all, if it has a secret: prove that you have it, too. Answered by a Challenge.
+// The first message of an agent with a secret: it asks the coordinator to prove that it has the
+// secret too. Answered by a Challenge.
 struct Prove {
   Bytes32 nonce = {};
   friend bool operator==(const Prove&, const Prove&) = default;
 };
 
-// That it has the secret. Hello or Look come right behind it.
+// Proves that the agent has the secret. Hello or Look follows right behind it.
 struct AgentProof {
   Bytes32 proof = {};
   friend bool operator==(const AgentProof&, const AgentProof&) = default;
@@ -62,15 +63,16 @@ struct Hello {
   std::int64_t workers = 1;
   RunRules rules = {};
   std::optional<Running> running = {};  // Empty: it runs nothing.
-  // What it knows of the time before: a coordinator that was started again does not.
-  std::int64_t restarts = 0;  // As it was told last.
+  // What the node knows of the time before; a coordinator that was started again does not know it.
+  std::int64_t restarts = 0;  // The number it was told last.
   bool again = false;         // A coordinator has welcomed it before.
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-// Take me out of the round I am in, and into the next.
+// Takes the node out of the round it is in, and into the next.
 struct Join {
-  std::uint64_t number = 0;  // Of this node's joins. The same twice is one, said again.
+  // Counts this node's joins. The same number twice is one join, repeated.
+  std::uint64_t number = 0;
   Bootstrap bootstrap = {};
   friend bool operator==(const Join&, const Join&) = default;
 };
@@ -78,9 +80,9 @@ struct Join {
 // Why a run's workers are stopped: the first failure of the round.
 struct Failure {
   std::int64_t rank = 0;       // Of the worker, among all.
-  std::string node = {};       // What people call it.
+  std::string node = {};       // The node's name for people.
   std::int64_t exit_code = 0;  // Below zero: minus the signal that ended it.
-  std::string text = {};       // For people; says all of the above, too.
+  std::string text = {};       // For people; it also says all of the above.
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
@@ -97,7 +99,7 @@ struct Done {
   friend bool operator==(const Done&, const Done&) = default;
 };
 
-// This node goes away and does not come back. `close`: the run is over, for everybody.
+// This node goes away and does not come back. `close`: the run is over, for all nodes.
 struct Leave {
   std::string why = {};
   bool close = false;
@@ -109,14 +111,14 @@ struct Ping {
   friend bool operator==(const Ping&, const Ping&) = default;
 };
 
-// A signal came to this node that the workers of all nodes should have: the machine will be taken
-// away, say.
+// This node got a signal that the workers of all nodes should get; for example, the machine is
+// about to be taken away.
 struct Warn {
   std::int64_t signal = 15;
   friend bool operator==(const Warn&, const Warn&) = default;
 };
 
-// Whether the workers of this node are stalled (empty: they get somewhere), at every look.
+// Whether the workers of this node are stalled (empty: they make progress), at every look.
 struct Stalled {
   std::int64_t round = 0;
   std::optional<hang::Votes> votes = {};
@@ -130,7 +132,8 @@ struct Where {
   friend bool operator==(const Where&, const Where&) = default;
 };
 
-// Instead of Hello: how is the run (empty: how are all)? Answered by a Report.
+// Sent instead of Hello: how does the run stand (empty: how do all runs stand)? Answered by a
+// Report.
 struct Look {
   std::string run_id = {};
   friend bool operator==(const Look&, const Look&) = default;
@@ -147,36 +150,37 @@ struct Challenge {
   friend bool operator==(const Challenge&, const Challenge&) = default;
 };
 
-// The answer to a right AgentProof: the coordinator has the secret, too.
+// The answer to a correct AgentProof: it proves that the coordinator has the secret too.
 struct CoordinatorProof {
   Bytes32 proof = {};
   friend bool operator==(const CoordinatorProof&, const CoordinatorProof&) = default;
 };
 
-// Known from now on. `member`: in the round that Hello named, whose workers may run on.
+// The node is known from now on. `member`: it is in the round that Hello named, so its workers may
+// keep running.
 struct Welcome {
   bool member = false;
   RunRules rules = {};  // Of the run: those of its first node.
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 
-// What is waited for, while it is waited for. When it changes, once a second at most.
+// What the node waits for, while it waits. Sent when it changes, once a second at most.
 struct Progress {
   std::string text = {};                   // "round 3: 5 of 6..8 nodes joined; missing: n7"
   std::string brief = {};                  // "waiting for nodes: 5 of 6..8 here"
   std::optional<Duration> last_call = {};  // How long it lasts yet.
-  bool spare = false;                      // Waits without a limit.
+  bool spare = false;                      // It waits without a limit.
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
-// In a round. The size of it does not depend on the number of nodes.
+// The node is in a round. The size of this message does not depend on the number of nodes.
 struct Sealed {
   std::int64_t round = 0;
   std::int64_t rank = 0;  // Of the node.
   std::int64_t world_size = 1;
   std::int64_t restart_count = 0;
-  // False: nodes without a session are in it, and ranks and the workers' store are found through
-  // the round's keys, as they do; the two fields below mean nothing.
+  // False: nodes without a session are in the round too. Ranks and the workers' store are then
+  // found through the round's keys, as those nodes do, and the two fields below mean nothing.
   bool by_session = true;
   rendezvous::AssignedRanks ranks = {};
   Bootstrap bootstrap = {};  // Of rank 0.
@@ -187,28 +191,29 @@ struct Sealed {
 struct Stop {
   enum class Why : std::uint8_t {
     Failure = 0,    // A worker failed; join again.
-    Members = 1,    // A member is gone, or a node wants to come in; join again.
+    Members = 1,    // A member is gone, or a node wants to join; join again.
     RunFailed = 2,  // The run is over: a worker failed, and there is no restart left.
-    Closed = 3,     // The run is over: somebody has ended it.
+    Closed = 3,     // The run is over: a node or a person has ended it.
   };
   std::int64_t round = 0;
   Why why = Why::Members;
-  std::string text = {};                // One sentence for people, the same everywhere.
-  std::string note = {};                // Of RunFailed: why it is not started again, if not for
-                                        // want of restarts.
+  std::string text = {};  // One sentence for people, the same everywhere.
+  // Of RunFailed: why it is not started again, if restarts are not used up.
+  std::string note = {};
   std::optional<Failure> verdict = {};  // Of Failure and RunFailed.
-  rendezvous::NodeId culprit = {};      // Whose worker it was.
-  std::int64_t restart_count = 0;       // Of what comes next.
+  rendezvous::NodeId culprit = {};      // The node whose worker failed.
+  std::int64_t restart_count = 0;       // The restart count of the next round.
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
-// All nodes are done: the run has succeeded. To spares: they were not needed; and so to a node that
-// was lost, came back, and may still have workers to stop.
+// All nodes are done: the run has succeeded. Spares get it because they were not needed; so does a
+// node that was lost, came back, and may still have workers to stop.
 struct Over {
   friend bool operator==(const Over&, const Over&) = default;
 };
 
-// This session cannot be; the connection is closed behind it. `lasting`: trying again is useless.
+// This session is refused, and its connection is closed after this message. `lasting`: trying again
+// is useless.
 struct Refused {
   std::string why = {};
   bool lasting = true;
@@ -220,14 +225,14 @@ struct Pong {
   friend bool operator==(const Pong&, const Pong&) = default;
 };
 
-// A node was warned: hand the signal on to the workers.
+// A node was warned: pass the signal on to the workers.
 struct Warned {
   std::int64_t signal = 15;
-  std::string node = {};  // Which.
+  std::string node = {};  // The node that was warned.
   friend bool operator==(const Warned&, const Warned&) = default;
 };
 
-// The workers of all nodes are stalled, and it makes a hang; or do not any more.
+// The workers of all nodes are stalled, which makes a hang; or it is over.
 struct Hangs {
   std::int64_t round = 0;
   bool all_say_so = false;

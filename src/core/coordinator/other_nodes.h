@@ -16,18 +16,20 @@ class OtherNodes {
  public:
   OtherNodes(const rendezvous::Settings& settings, Instant now);
 
-  // There may be some: they look about once a second, and so do we at them.
+  // There may be nodes without a session: they look at the state about once a second, and we look
+  // at them as often.
   void look_soon(Instant now);
-  // True once for each time that has come. Whoever finds some of them calls look_soon() again.
+  // True once for each time that has come. If the caller finds such nodes it calls look_soon()
+  // again.
   bool take_due(Instant now);
   std::optional<Instant> next_look() const { return next_look_; }
 
-  // Of all nodes of the state, ours among them.
+  // The heartbeats of all nodes of the state, including ours.
   std::vector<rendezvous::NodeId> silent(const rendezvous::State& state, Instant now);
 
-  // Whether our heartbeats in the state are to be brought up to date, if this is as often as a node
-  // without a coordinator would send them. In between the state must stay as it is, or no swap of
-  // theirs could win.
+  // Whether our heartbeats in the state are due for an update, as often as a node without a
+  // coordinator would send them. In between, the state must stay as it is, or no swap of those
+  // nodes could succeed.
   bool take_refresh(Instant now);
 
  private:

@@ -8,7 +8,7 @@ using rendezvous::NodeId;
 
 namespace {
 
-// Anybody can say anything; this many fit an int of the workers.
+// A node can claim any number; this many fit the int that workers get.
 constexpr std::int64_t kMostRestarts = 1'000'000'000;
 
 }  // namespace

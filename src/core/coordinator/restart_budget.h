@@ -1,7 +1,7 @@
 // Counts what a run may still spend: restarts of the whole run or of each node, failures right
 // after the start, changes of members; and how often each node was the first to fail.
 //
-// Values in, values out: it stops nothing and tells nobody. The coordinator asks before it starts
+// Values in, values out: it stops nothing and sends nothing. The coordinator asks before it starts
 // workers again, and acts on the answer.
 #pragma once
 
@@ -20,12 +20,12 @@ class RestartBudget {
  public:
   explicit RestartBudget(const RunRules& rules) : rules_(rules) {}
 
-  // `max_restarts`: of this node alone; it counts where each node counts its own.
+  // `max_restarts`: of this node alone; it matters where each node counts its own.
   void admit(const rendezvous::NodeId& node, std::int64_t max_restarts);
   void forget(const rendezvous::NodeId& node);
 
-  // What a node says of the time before ours is counted on: the restarts that it was told of, as
-  // far as the rules allow so many; and those of a round that it is still in.
+  // Counting goes on from what a node says of the time before ours: the restarts that it was told
+  // of, as far as the rules allow so many, and those of a round that it is still in.
   void recall(const rendezvous::NodeId& node, std::int64_t told);
   void resume(const rendezvous::NodeId& node, std::int64_t restart_count);
 
@@ -37,18 +37,19 @@ class RestartBudget {
   };
   struct Decision {
     bool restart = false;
-    std::string note = {};  // Why not, if it is not for want of restarts.
+    std::string note = {};  // Why not, if the reason is not that restarts are used up.
   };
-  // The first failure of a round. A restart that is allowed is spent by it.
+  // The first failure of a round. If a restart is allowed, this call spends it.
   Decision on_failure(const Culprit& culprit, std::int64_t exit_code, Instant now);
-  // A round is stopped for another set of members.
+  // A round is stopped because its set of members changes.
   Decision on_members_changed();
 
-  // A node that was the first to fail too often: why it is not let in. Empty: it is.
+  // Why a node is not let in that was the first to fail too often. Empty: it is let in.
   std::string why_barred(const std::string& name) const;
 
   std::int64_t restarts() const { return restarts_; }  // Of the run.
-  // What the node's workers are told: its own where each node counts, else those of the run.
+  // What the node's workers are told: its own restarts where each node counts, else those of the
+  // run.
   std::int64_t restart_count(const rendezvous::NodeId& node) const;
 
  private:

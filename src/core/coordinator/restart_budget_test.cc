@@ -26,7 +26,7 @@ TEST(RestartBudget, IsSpentByTheFailuresOfAllNodes) {
   EXPECT_EQ(budget.restart_count(node("c")), 2);
   const auto decision = fails(budget, "c");
   EXPECT_FALSE(decision.restart);
-  EXPECT_EQ(decision.note, "");  // It is for want of restarts.
+  EXPECT_EQ(decision.note, "");  // The reason is that restarts are used up.
   EXPECT_EQ(budget.restarts(), 2);
 }
 

@@ -1,12 +1,12 @@
 // What was before our time: a coordinator that was started again learns it from its nodes.
 //
-// They come one by one, and what the first ones say is not all. Agents may still run the workers of
-// a round; others have left it already and want to join the next; and the round that the first ones
-// name need not be the latest. So for as long as a silent node has, there is a hold: nobody is let
-// into a round, none is sealed, and no run succeeds or fails. Workers that run are not touched by
-// it.
+// They come one by one, and the first ones do not tell everything. Agents may still run the workers
+// of a round; others have left it already and want to join the next; and the round that the first
+// ones name need not be the latest. So there is a hold that lasts for the heartbeat limit: no node
+// is let into a round, no round is sealed, and the run neither succeeds nor fails. Running workers
+// are not touched by it.
 //
-// Values in, values out: the rounds themselves are the coordinator's.
+// Values in, values out: the coordinator owns the rounds themselves.
 #pragma once
 
 #include <cstdint>
@@ -22,30 +22,32 @@ namespace regroup::core::coordinator {
 
 class Restoring {
  public:
-  // `heartbeat_limit`: agents come back within as long as a silent one has.
+  // `heartbeat_limit`: agents come back within the time that a silent node is given.
   Restoring(Instant now, Duration heartbeat_limit)
       : heartbeat_limit_(heartbeat_limit), young_until_(now + heartbeat_limit) {}
 
   using NodeId = rendezvous::NodeId;
   using HeldRank = rendezvous::HeldRank;
 
-  // Anybody can say anything: whether there can be such a place in a round.
+  // A node can claim anything: this tells whether there can be such a place in a round.
   static bool can_be(const HeldRank& place);
 
   enum class Returned {
-    Elsewhere,         // It was in no round, in an older one, or all that is past.
-    OfTheLatestRound,  // As others that have come back.
-    OfALaterRound,     // The first of it: what the others were in is not the latest.
+    Elsewhere,         // It was in no round or in an older one, or restoring is over.
+    OfTheLatestRound,  // It was in the same round as others that have come back.
+    // It is the first of a later round, so the one named by the others was not the latest.
+    OfALaterRound,
   };
-  // A node has come that was in this round last, if in any; `again`: it has had a coordinator
-  // before. May begin a hold.
+  // A node has come that was last in this round, if in any; `again`: it has had a coordinator
+  // before. This may begin a hold.
   Returned on_hello(const NodeId& node, const std::optional<HeldRank>& place, bool again,
                     Instant now);
 
-  // Rounds before this one have been.
+  // There were rounds before this one.
   std::int64_t next_round() const { return next_round_; }
 
-  // A round of before is found to run. A failure that was kept is one of an older round.
+  // A round from before our time is found to be running. A failure that was kept belongs to an
+  // older round.
   void begin_round() { ranks_.clear(); }
   void hold_for_round(Instant now);
   // False: another node has come back with this rank.
@@ -53,8 +55,8 @@ class Restoring {
 
   bool is_holding() const { return hold_until_.has_value(); }
   std::optional<Instant> hold_until() const { return hold_until_; }
-  // There may be a later round, whose nodes have yet to come; a failure must not end their run. The
-  // first one is kept for the end of the hold.
+  // There may be a later round whose nodes have yet to come, and a failure of this one must not end
+  // their run. The first failure is kept for the end of the hold.
   void keep_failure(const NodeId& node, const Failed& failed);
 
   struct Found {
@@ -65,7 +67,7 @@ class Restoring {
   };
   Found end_hold();
 
-  // A round is sealed in our time, or the run is over: what was before does not matter any more.
+  // A round was sealed in our time, or the run is over: what was before does not matter any more.
   void leave_the_past() { is_past_ = true; }
   void drop_hold() { hold_until_.reset(); }
   bool is_past() const { return is_past_; }
@@ -73,19 +75,19 @@ class Restoring {
  private:
   const Duration heartbeat_limit_;
   const Instant young_until_;
-  std::set<NodeId> seen_;  // By then.
+  std::set<NodeId> seen_;  // Nodes that came before then.
   bool is_past_ = false;
   std::optional<Instant> hold_until_;
   std::optional<std::pair<NodeId, Failed>> failure_;
   std::int64_t next_round_ = 0;
 
   struct Latest {
-    std::int64_t round = -1;  // That anybody was in.
+    std::int64_t round = -1;  // The latest round that any node was in.
     std::int64_t world_size = 0;
-    std::set<std::int64_t> ranks = {};  // Of those who have come back.
+    std::set<std::int64_t> ranks = {};  // Ranks of the nodes that have come back.
   };
   Latest latest_;
-  std::set<std::int64_t> ranks_;  // Whose workers run, or are being stopped.
+  std::set<std::int64_t> ranks_;  // Ranks whose workers run, or are being stopped.
 };
 
 }  // namespace regroup::core::coordinator

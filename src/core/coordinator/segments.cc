@@ -53,7 +53,7 @@ Segments::Changed Segments::take_changed(const StandingOf& standing_of, bool rou
     for (const NodeId& node : take_broken(name, found->second, standing_of))
       changed.broken.push_back(node);
   }
-  if (!changed.broken.empty())  // Others may have their places.
+  if (!changed.broken.empty())  // Others may get their places.
     for (const auto& [name, group] : groups_) changed.groups.insert(name);
   return changed;
 }
@@ -77,7 +77,7 @@ std::vector<Segments::NodeId> Segments::take_broken(const std::string& name, Gro
 Segments::Placing Segments::place(const Changed& changed, std::int64_t room,
                                   const StandingOf& standing_of) {
   // As many nodes of one group as a segment has. Where a member is among them, the others help it
-  // to stay: the best of them comes first, then the last.
+  // to stay: segments are sorted by their best node, then by their last one.
   using Segment = std::pair<std::pair<int, Preference>, std::vector<NodeId>>;
   std::vector<Segment> segments;
   std::vector<NodeId> odd;

@@ -29,7 +29,7 @@ class Segments {
  public:
   explicit Segments(std::int64_t size) : size_(size) {}
 
-  // False: any node may be in a round, and nothing below is to be called but why_refused().
+  // False: any node may be in a round, and only why_refused() may be called.
   bool are_wanted() const { return size_ > 0; }
   std::int64_t size() const { return size_; }
 
@@ -38,7 +38,7 @@ class Segments {
   std::string why_refused(std::int64_t its_size, const std::string& its_group) const;
 
   using NodeId = rendezvous::NodeId;
-  // First who comes first: whether it was a member, then its turn.
+  // Sort order: members of the last round first, then by turn.
   using Preference = std::pair<int, std::int64_t>;
   struct Standing {
     bool is_joining = false;
@@ -57,29 +57,30 @@ class Segments {
     std::vector<NodeId> broken = {};  // In an open round without a whole group.
     std::set<std::string> groups = {};
   };
-  // Each change is taken once. Of a group that is not whole any more, the last to have come are
-  // broken; they want in again.
+  // Each change is taken once. When a group is not whole any more, the nodes that came last are
+  // broken: they leave the round and want to get in again.
   Changed take_changed(const StandingOf& standing_of, bool round_is_open);
 
   struct Placing {
     std::vector<NodeId> let_in = {};  // In this order.
     std::vector<NodeId> spares = {};
   };
-  // `room`: for so many nodes.
+  // `room`: for how many nodes there is room.
   Placing place(const Changed& changed, std::int64_t room, const StandingOf& standing_of);
 
-  // So many nodes of the group are in or want to be, beyond whole segments.
+  // How many nodes of the group are in, or want to be, beyond whole segments.
   std::int64_t odd_in(const std::string& group, const StandingOf& standing_of) const;
-  // "; not whole: rack-1 (1 of 4), rack-7 (3 of 4)"; empty: all are.
+  // "; not whole: rack-1 (1 of 4), rack-7 (3 of 4)"; empty if all are whole.
   std::string describe_broken(const StandingOf& standing_of) const;
 
  private:
   struct Group {
     std::set<NodeId> nodes = {};
-    // Want to be in and are not. Some who do not want it any more are weeded out when placed.
+    // Nodes that want to be in and are not. Those that changed their mind are removed when the
+    // group is placed.
     std::set<NodeId> loose = {};
-    std::vector<NodeId> fresh = {};  // Of them, who has come since the group was placed last.
-    bool has_lost_one = false;       // Since then.
+    std::vector<NodeId> fresh = {};  // Those of them that came since the group was placed last.
+    bool has_lost_one = false;       // A node was lost since the group was placed last.
   };
   std::vector<NodeId> take_broken(const std::string& name, Group& group,
                                   const StandingOf& standing_of);

@@ -11,7 +11,7 @@ namespace {
 using rendezvous::node;
 using testing::HasSubstr;
 
-// Nodes in groups that are the first letters of their names; who is let in is a member.
+// Nodes in groups that are the first letters of their names; a node that is let in is a member.
 struct Placed {
   void join(const std::vector<std::string>& names) {
     for (const std::string& name : names) {

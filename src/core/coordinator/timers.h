@@ -1,4 +1,4 @@
-// Small clocks of the coordinator: when a last call ends, and when progress is told next.
+// Small clocks of the coordinator: when a last call ends, and when progress is sent next.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace regroup::core::coordinator {
 
-// A last call lasts from the moment that its deadline is seen in the state. The deadline itself is
-// a stamp of somebody's wall clock and decides nothing.
+// A last call lasts from the moment its deadline is first seen in the state. The deadline itself
+// comes from another machine's wall clock and decides nothing.
 class LastCall {
  public:
   explicit LastCall(Duration time) : time_(time) {}
@@ -30,8 +30,8 @@ class LastCall {
   std::optional<Instant> end_;
 };
 
-// What is waited for is told when it has changed: soon at first, then once a second, and less often
-// when there are very many to be told.
+// What nodes wait for is sent to them when it has changed: soon at first, then once a second, and
+// less often when there are very many nodes to tell.
 class ProgressPace {
  public:
   explicit ProgressPace(Instant now) : told_(now) {}

@@ -19,7 +19,7 @@ TEST(LastCall, LastsFromWhenItsDeadlineIsSeenFirst) {
   EXPECT_EQ(call.end(), at(40s));
   call.observe({}, at(11s));
   EXPECT_FALSE(call.end());
-  call.observe(Stamp{18}, at(12s));  // Another call with the same deadline is another.
+  call.observe(Stamp{18}, at(12s));  // Another last call with the same deadline.
   EXPECT_EQ(call.end(), at(42s));
 }
 

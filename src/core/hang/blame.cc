@@ -45,7 +45,7 @@ std::vector<int> odd_ones(const std::vector<RankAt>& ranks) {
   const bool alone = std::count_if(candidates.begin(), candidates.end(), [&](const auto& lot) {
                        return lot.second.size() == least->second.size();
                      }) == 1;
-  // Where some wait for the others, every one of the others may be the one.
+  // Where some ranks wait for the others, any of the others may be the culprit.
   if (!alone && (waiting.empty() || others.empty())) return {};
   std::vector<int> odd;
   for (const auto& [words, lot] : candidates)

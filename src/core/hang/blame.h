@@ -1,4 +1,4 @@
-// Who is to blame for a hang: told by where the ranks are.
+// Which rank is to blame for a hang, judged by where the ranks are.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,8 @@ struct RankAt {
 std::string where_they_are(const std::vector<RankAt>& ranks);
 
 // The ranks that are somewhere else than the rest: first those that wait for no other while the
-// others wait; else the smallest lot. Empty: all are in the same place, or no lot is the smallest.
+// others wait; else the smallest set in one place. Empty: all are in the same place, or no set is
+// the smallest.
 std::vector<int> odd_ones(const std::vector<RankAt>& ranks);
 
 struct Blame {
@@ -34,7 +35,7 @@ struct Blame {
   friend bool operator==(const Blame&, const Blame&) = default;
 };
 
-// The same whatever the order.
+// The result does not depend on the order.
 Blame blame(const std::vector<RankAt>& ranks);
 
 }  // namespace regroup::core::hang

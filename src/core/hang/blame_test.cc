@@ -79,7 +79,7 @@ TEST(Council, BlamesOnceAllHaveSaidWhereTheyAre) {
   Council council(2);
   const RankAt waits{.rank = 0, .at = {"in all_reduce", true}};
   const RankAt reads{.rank = 1, .at = {"in read()", false}};
-  EXPECT_EQ(council.on_where(0, {waits}), std::nullopt);  // Of no use: nobody hangs.
+  EXPECT_EQ(council.on_where(0, {waits}), std::nullopt);  // Ignored, because nothing hangs.
   council.on_stalled(0, Votes{.suspects = 1});
   council.on_stalled(1, Votes{.suspects = 1});
   EXPECT_EQ(council.on_where(0, {waits}), std::nullopt);

@@ -1,8 +1,8 @@
-// The nodes of one round agree whether it hangs, and on who is to blame: each says whether its
-// workers are stalled, and, once all say so, where they are.
+// Whether the round hangs, and which rank is to blame, put together from what its nodes say: each
+// says whether its workers are stalled, and, once all do, where its ranks are.
 //
-// A pure machine, beside whoever hears all of them. A node speaks for itself, as often as it likes;
-// what it said last counts.
+// A pure machine, on the side that hears all nodes. A node reports on itself, as often as it likes;
+// its last report counts.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,12 @@ class Council {
  public:
   explicit Council(std::int64_t nodes) : nodes_(nodes) {}
 
-  // `node`: its rank. Empty: its workers get somewhere. Returns whether all together hang, if that
+  // `node`: its rank. Empty: its workers make progress. Returns whether all together hang, if that
   // has changed.
   std::optional<bool> on_stalled(std::int64_t node, std::optional<Votes> votes);
 
-  // Where the ranks of the node are. Once all nodes have said so: who is to blame; once only.
+  // Where the ranks of the node are. Once all nodes have said it, returns which rank is to blame;
+  // once only.
   std::optional<Blame> on_where(std::int64_t node, std::vector<RankAt> ranks);
 
   bool hangs() const { return hangs_; }

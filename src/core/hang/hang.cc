@@ -19,7 +19,8 @@ constexpr int kLooks = 8;
 constexpr double kIdleCpu = 0.02;
 // A monitor that reads /proc moves less than this, a loader or a checkpoint moves more.
 constexpr double kIdleBytesPerSecond = 64.0 * 1024;
-// Who has been quiet for this part of the timeout waits, and is not between two steps.
+// A worker that has been quiet for this part of the timeout waits: it is not just between two
+// steps.
 constexpr int kWaitingPart = 4;
 
 }  // namespace
@@ -36,9 +37,9 @@ HangDetector::HangDetector(const Settings& settings, int workers, Instant starte
 void HangDetector::on_look(const std::vector<std::optional<Sample>>& workers, Instant now) {
   CHECK(workers.size() == workers_.size());
   const Duration since_last = now - last_look_;
-  // Nobody ran for a while, we ourselves did not: the machine, or the job, was suspended.
+  // No look came for a while, so we did not run either: the machine, or the job, was suspended.
   const Duration lost = since_last > 3 * pause_ ? since_last - pause_ : Duration{};
-  // Whoever waited for one that has ended may not have noticed yet: all begin anew.
+  // A worker that waited for one that has ended may not have noticed yet: all timeouts begin anew.
   bool ended = false;
   for (std::size_t i = 0; i < workers.size(); ++i)
     ended |= std::exchange(workers_[i].running, workers[i].has_value()) && !workers[i];
@@ -62,7 +63,7 @@ void HangDetector::on_look(const std::vector<std::optional<Sample>>& workers, In
 void HangDetector::judge(Worker& worker, const Sample& sample, Duration since_last,
                          Instant now) const {
   const Sample& last = *worker.last;
-  // What has become less: a child has ended, so something happened.
+  // A count that went down: a child has ended, so something happened.
   const bool moved = sample.moved < last.moved || static_cast<double>(sample.moved - last.moved) >
                                                       kIdleBytesPerSecond * in_seconds(since_last);
   const bool shown =

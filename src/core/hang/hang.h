@@ -3,11 +3,11 @@
 // A worker is *quiet* while it writes nothing, reads and writes no data worth the name, uses next
 // to no CPU time and sends no timer requests; *suspect* once that has lasted for the timeout. One
 // that is busy but has shown nothing else for the timeout may be spinning in a collective, as GPU
-// libraries do: it *spins*. The group is *stalled* when everybody is suspect, has been quiet for a
-// while or spins, and somebody is suspect or, on another node, may be.
+// libraries do: it *spins*. The node is *stalled* when each of its workers is suspect, has been
+// quiet for a while or spins, and at least one is suspect or, on another node, may be.
 //
 // In its first time (`grace`) nothing counts: loading, compiling and the first step take as long as
-// they take. Who waits for a disk, is suspended or is held by a debugger is not quiet.
+// they take. A worker that waits for a disk, is suspended or is held by a debugger is not quiet.
 //
 // A pure machine: its host looks at the workers when next_look() has come and says what it saw.
 #pragma once
@@ -41,21 +41,21 @@ struct Stall {
   std::vector<int> suspects;
   std::vector<int> waiting;   // Quiet for less than the timeout.
   std::vector<int> spinning;  // Busy, and nothing else for the timeout.
-  Duration quiet{};           // Of the suspect that has been quiet the longest.
+  Duration quiet{};           // How long the longest quiet of the suspects has lasted.
 };
 
 class HangDetector {
  public:
   HangDetector(const Settings& settings, int workers, Instant started);
 
-  // Everybody, by local rank; nothing for those that have ended.
+  // All workers, by local rank; nothing for those that have ended.
   void on_look(const std::vector<std::optional<Sample>>& workers, Instant now);
-  // The workers were made to do something (their stacks were taken): what the next look sees grown
-  // since the last one is not their own doing.
+  // We made the workers do something (their stacks were taken): what the counts grew by until the
+  // next look is not their own work.
   void on_disturbed() { disturbed_ = true; }
   Instant next_look() const { return next_look_; }
 
-  // Empty: somebody gets somewhere. As of the last look.
+  // Empty: at least one makes progress. As of the last look.
   std::optional<Stall> stalled() const;
 
  private:
@@ -75,7 +75,7 @@ class HangDetector {
   std::vector<Worker> workers_;
 };
 
-// Whether stalls of nodes that are all there is make a hang. One worker that sleeps while many spin
+// Whether the stalls of all nodes together make a hang. One worker that sleeps while many spin
 // hangs; many that sleep while one computes wait for it.
 struct Votes {
   int suspects = 0;

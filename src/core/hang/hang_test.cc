@@ -19,9 +19,9 @@ struct Group {
       : detector(kSettings, workers, Instant{}),
         now(detector.next_look()),
         samples(static_cast<std::size_t>(workers), Sample{}) {
-    detector.on_look(samples, now);  // After the grace: what is compared with.
+    detector.on_look(samples, now);  // After the grace; the next looks are compared with this one.
   }
-  // Everybody in `busy` uses a CPU, everybody in `writing` writes a line.
+  // Every worker in `busy` uses a CPU, every one in `writing` writes a line.
   void pass(Duration time, const std::vector<std::size_t>& busy = {},
             const std::vector<std::size_t>& writing = {}) {
     for (Duration passed{}; passed < time; passed += kPause) {

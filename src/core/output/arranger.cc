@@ -57,7 +57,7 @@ std::size_t append_lines(std::string_view prefix, std::string_view lines,
 
 void Arranger::forget_sources() {
   lanes_.clear();
-  // The number of the source whose line is open belongs to somebody else now.
+  // The number of the source whose line is open belongs to another source now.
   if (open_ != kNobody && open_ != kLive) open_ = kSomebody;
 }
 
@@ -87,7 +87,7 @@ std::size_t Arranger::add(const Source& source, std::string_view text, std::stri
   Lane& lane = lanes_[source.number];
   const bool resumes = lane.inside_line && open_ != source.number;
   if (resumes && (text[0] == '\n' || text.substr(0, 2) == "\r\n")) {
-    // Who came in between has ended its line already.
+    // A source that wrote in between has ended its line already.
     text.remove_prefix(text[0] == '\n' ? 1 : 2);
     lane = {};
     if (text.empty()) return 0;
@@ -121,8 +121,8 @@ std::size_t Arranger::add(const Source& source, std::string_view text, std::stri
   return lines;
 }
 
-// Every line gets its prefix, and so does whatever is written from the first column on: what
-// follows a carriage return, and the rest of a line that somebody came into.
+// Every line gets its prefix, and so does everything that is written from the first column on: text
+// after a carriage return, and the rest of a line that another source interrupted.
 void Arranger::add_prefixed(Lane& lane, std::string_view prefix, bool resumes,
                             std::string_view text, std::string& out) const {
   bool starts_line = !lane.inside_line;

@@ -28,14 +28,14 @@ class Arranger {
   std::size_t add(const Source& source, std::string_view text, std::string& out);
 
   // Draws a line of our own in place of the one before it (live_line.h), on a terminal and where no
-  // source's line is open: whoever writes next wipes it out. False: it cannot be shown now.
+  // source's line is open. The next text wipes it out. False: it cannot be shown now.
   bool show_live(std::string_view text, std::string& out);
   void hide_live(std::string& out);
   bool can_show_live() const { return terminal_ && (open_ == kNobody || open_ == kLive); }
   bool shows_live() const { return open_ == kLive; }
 
-  // The console did not take what was made last. A line that says so will stand in its place, so
-  // nobody's line is open.
+  // The console did not take what was made last. A line that says so will be printed in its place,
+  // so no source's line is open.
   void lost() { open_ = kNobody; }
 
   // Other sources will have these numbers. An open line is still left before the next text.

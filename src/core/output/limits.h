@@ -5,8 +5,8 @@
 
 namespace regroup::core::output {
 
-// So much of an unfinished line is held for the console; there it is broken with a newline. Files
-// are not concerned.
+// How much of an unfinished line is held for the console; beyond it the line is broken with a
+// newline. Files are not affected.
 inline constexpr std::size_t kLongestLine = 16 * 1024 * 1024;
 // What a buffer that held a long line may keep once that is gone.
 inline constexpr std::size_t kIdleLine = 256 * 1024;

@@ -13,19 +13,19 @@
 namespace regroup::core::output {
 
 struct CutRules {
-  // An unfinished line is shown once no byte has come for so long: somebody may be asking a
-  // question. Empty: it waits for its end.
+  // An unfinished line is shown once no byte has come for this long, because it may be a prompt.
+  // Empty: it waits for its end.
   std::optional<Duration> quiet = {};
-  // An unfinished line with a carriage return in it is a progress bar, and is shown so long after
-  // its first byte, even if it never rests.
+  // An unfinished line with a carriage return in it is a progress bar. It is shown this long after
+  // its first byte, even if bytes keep coming.
   std::optional<Duration> bar = {};
   // Of an unfinished line only what follows its last carriage return is held: the rest would not be
   // shown in the end (see last_segment), and a bar may run for hours.
   bool last_segment_only = false;
 };
 
-// What is to be shown now, in order: views that hold until the next call of the cutter, and as long
-// as the bytes that were pushed. Each but the last is whole lines.
+// What is to be shown now, in order: views that are valid until the next call of the cutter, and as
+// long as the bytes that were pushed. Each but the last consists of whole lines.
 class Cuts {
  public:
   void add(std::string_view text) { texts_[count_++] = text; }
@@ -45,7 +45,7 @@ class LineCutter {
   // At most kLongestLine bytes at a time.
   Cuts push(std::string_view bytes, Instant now);
 
-  // What has waited long enough.
+  // The text that has waited long enough.
   Cuts expire(Instant now);
   std::optional<Instant> next_deadline() const;  // Empty: nothing waits for a time.
 

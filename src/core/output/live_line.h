@@ -11,7 +11,7 @@
 
 namespace regroup::core::output {
 
-// Nobody needs to be told of a wait that is over so soon.
+// A wait shorter than this is not shown: nobody needs to know about it.
 inline constexpr Duration kQuietAtFirst = 500ms;
 // It is drawn no more often than that, whatever happens.
 inline constexpr Duration kDrawAgain = 250ms;

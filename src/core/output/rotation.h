@@ -19,8 +19,8 @@ struct RotationStep {
 };
 
 // What to do next to append `bytes`. A line is split over files only if it alone is longer than the
-// limit; so that a line whose beginning is written already stays whole, a file may exceed its limit
-// by the rest of it.
+// limit. To keep a line whole whose beginning is written already, a file may exceed its limit by
+// the rest of that line.
 RotationStep next_step(FileEnd end, std::uint64_t limit, std::string_view bytes);
 
 }  // namespace regroup::core::output

@@ -18,8 +18,8 @@ Action decide_join(const State& state, const NodeId& self, const Settings& setti
   const std::int64_t joined = size_of(state.participants);
   if (is_spare) {
     // A spare waits without a time limit, as long as the round is full.
-    // In torchrun's table also if there are too many, as a node with another maximum sees it; it
-    // would come and go without end.
+    // In torchrun's table this also applies if there are too many nodes, as one with another
+    // maximum sees it; such a node would come and go without end.
     if (joined < settings.max_nodes) return Action::RemoveFromRedundancyList;
     return reading.heartbeat_due ? Action::KeepAlive : Action::Sync;
   }
@@ -40,7 +40,8 @@ Action decide_join(const State& state, const NodeId& self, const Settings& setti
   }
 
   if (state.complete) {
-    // In torchrun's table who waits goes on waiting for a round that is full; see mark_complete().
+    // In torchrun's table a waiting node goes on waiting for a round that is full; see
+    // mark_complete().
     if (joined >= settings.max_nodes) return Action::AddToRedundancyList;
     if (!is_waiting) return Action::AddToWaitList;
   } else if (!is_participant) {
@@ -63,7 +64,7 @@ Action decide_leave(const State& state, const NodeId& self, const Reading& readi
   return Action::Finish;
 }
 
-// What follows from a participant's having gone.
+// What follows when a participant is gone.
 void after_removal(State& state, const Settings& settings) {
   if (state.complete) {
     if (!state.participants.empty()) return;
@@ -77,7 +78,8 @@ void after_removal(State& state, const Settings& settings) {
 void keep_alive(State& state, const Actor& actor) {
   Stamp stamp = actor.utc;
   const auto last = state.last_heartbeats.find(actor.node);
-  // Others see that a node lives by its stamp's having changed, even if its clock stands still.
+  // Others see that a node is alive because its stamp changes, so it must change even if the clock
+  // stands still.
   if (last != state.last_heartbeats.end() && last->second == stamp) stamp.micros += 1;
   state.last_heartbeats[actor.node] = stamp;
 }
@@ -88,8 +90,8 @@ void mark_complete(State& state, const Settings& settings) {
   std::int64_t rank = 0;
   for (const NodeId& node : rank_order(state, settings.segment)) state.participants[node] = rank++;
   state.seal = Seal{.round = state.round, .world_size = rank};
-  // Not in torchrun's table: there, who waited for this round and found it full goes on waiting;
-  // its members see that somebody waits, meet again, and leave another one waiting, without end.
+  // Not in torchrun's table: there, a node that waited for this round and found it full goes on
+  // waiting; the members see it wait, meet again, and leave another one waiting, without end.
   if (rank != settings.max_nodes) return;
   state.redundancy_list.merge(state.wait_list);
   state.wait_list.clear();
@@ -228,7 +230,8 @@ State without(State state, const std::vector<NodeId>& dead, const Settings& sett
     state.redundancy_list.erase(node);
     forget(state, node);
   }
-  // A sealed round without members is nobody's to leave: whoever sees it opens the next.
+  // A sealed round without members has no member to leave it: the first node that sees it opens the
+  // next.
   const bool deserted = state.complete && state.participants.empty();
   if (participant_removed || deserted) after_removal(state, settings);
   return state;

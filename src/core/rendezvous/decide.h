@@ -1,5 +1,5 @@
-// The decision tables of the rendezvous: what a node does next, given the state it sees, and what
-// the state becomes by it. Pure functions; whoever calls them brings the time.
+// The decision tables of the rendezvous: what a node does next, given the state it sees, and how
+// that changes the state. Pure functions; the caller passes the time in.
 //
 // The rows and their order are torchrun's (its nodes may be in the same run); where regroup departs
 // from them, the code says so. Comparisons are strict or inclusive exactly as there.
@@ -18,8 +18,8 @@ enum class Operation {
   Join,       // Be in a round, however long it takes.
   Exit,       // Leave the round, to join the next.
   Leave,      // Leave every list: this node is going away. (torchrun has no such thing.)
-  Close,      // End the run for everybody.
-  KeepAlive,  // Say that this node lives.
+  Close,      // End the run for all nodes.
+  KeepAlive,  // Say that this node is alive.
   Look,       // See the state, change nothing.
 };
 
@@ -52,13 +52,13 @@ struct Reading {
   bool last_call_over = false;  // The state's deadline has passed.
 };
 
-// After its time is over, a node that is on a list uses so much more of it to take itself off.
+// After its time is over, a node that is on a list uses this much more time to take itself off.
 inline constexpr Duration kRollbackPeriod = 5s;
 
 Action decide(Operation operation, const State& state, const NodeId& self, const Settings& settings,
               const Reading& reading);
 
-// Who acts, and what its wall clock says.
+// Which node acts, and what its wall clock says.
 struct Actor {
   NodeId node;
   Claim claim;

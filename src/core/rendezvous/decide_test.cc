@@ -54,7 +54,7 @@ TEST(Decide, AMemberThatSeesTheSealTooLateDoesNotStartWithTheRest) {
       apply(sealed({"a", "b"}), Action::RemoveFromParticipants, actor("b"), between(1, 2));
   EXPECT_EQ(join(last, "a", between(1, 2)), Action::RemoveFromParticipants);
 
-  // Whatever the seal says, ranks beyond the number of members are no world to start with.
+  // Whatever the seal says, a world whose ranks go beyond the number of members is not started.
   State forged = sealed({"a", "b"});
   forged.participants[node("b")] = 7;
   EXPECT_EQ(join(forged, "a", between(1, 2)), Action::RemoveFromParticipants);
@@ -90,7 +90,7 @@ TEST(Decide, WhoComesToASealedRoundWaitsOrIsASpare) {
   const State waiting = apply(state, Action::AddToWaitList, actor("c"), between(1, 3));
   EXPECT_EQ(join(waiting, "c", between(1, 3)), Action::Sync);
   EXPECT_EQ(join(waiting, "c", between(1, 3), kDue), Action::KeepAlive);
-  // Nobody waits for a round that turns out to be full: its members would meet again and again.
+  // No node waits for a round that turns out to be full: its members would meet again and again.
   EXPECT_EQ(join(waiting, "c", between(1, 2)), Action::AddToRedundancyList);
   const State spare = apply(waiting, Action::AddToRedundancyList, actor("c"), between(1, 2));
   EXPECT_TRUE(spare.wait_list.empty());

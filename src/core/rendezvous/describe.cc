@@ -8,7 +8,7 @@
 namespace regroup::core::rendezvous {
 namespace {
 
-// Naming more than so many missing nodes helps nobody.
+// Naming more missing nodes than this helps nobody.
 constexpr std::size_t kMostNamed = 16;
 
 std::string range(const Settings& settings) {

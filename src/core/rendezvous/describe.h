@@ -21,14 +21,14 @@ struct Wait {
   Instant now;
   Instant give_up;
   std::optional<Instant> last_call_end;
-  const std::vector<std::string>& expected;  // Names; empty where nobody knows.
+  const std::vector<std::string>& expected;  // Names; empty where they are not known.
 };
 
 // "round 3: 5 of 6..8 nodes joined", the part that changes when something happens;
 std::string describe_progress(const Wait& wait);
 // "waiting for nodes: 5 of 6..8 here", the same in a few words;
 std::string describe_briefly(const Wait& wait);
-// when that is given up, or its time is over; empty: never.
+// When that is given up, or its time is over; empty: never.
 std::optional<Instant> end_of_wait(const Wait& wait);
 // "; last call ends in 12 s", the part that the clock changes.
 std::string describe_limit(const Wait& wait);

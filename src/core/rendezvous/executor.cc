@@ -17,8 +17,8 @@ constexpr Duration kLookPerNode = 4ms;
 constexpr Duration kFirstLook = 50ms;
 constexpr Duration kLastLook = 1s;
 
-// One try, from reading the state to the answer of the swap, takes at least so long; and whatever
-// it takes, nobody waits longer than this for the next.
+// One try, from reading the state to the answer of the swap, takes at least this long; and however
+// long it takes, no node waits longer than this for the next try.
 constexpr Duration kShortestTry = 100us;
 constexpr Duration kLongestBackOff = 2s;
 
@@ -27,8 +27,8 @@ std::int64_t listed(const State& state) {
                                    state.redundancy_list.size());
 }
 
-// Who may want to change the state just now: those who are not in the open round yet, or those who
-// have not left the sealed one.
+// How many nodes may want to change the state just now: those that are not in the open round yet,
+// or those that have not left the sealed one.
 std::int64_t contenders(const State& state, const Settings& settings) {
   const auto joined = static_cast<std::int64_t>(state.participants.size());
   const std::int64_t expected = state.complete ? joined : settings.max_nodes - joined;
@@ -49,7 +49,8 @@ Executor::Executor(Settings settings, NodeId self, Claim claim, std::uint64_t se
       liveness_(settings_.keep_alive_interval) {}
 
 Step Executor::begin(Operation operation, Duration limit, Now now) {
-  // The operation before this one was given up with a swap under way: nobody knows what came of it.
+  // The operation before this one was given up with a swap under way, so we do not know whether it
+  // succeeded.
   if (std::exchange(swapping_, false)) {
     state_ = std::move(pending_);
     seen_.reset();
@@ -92,7 +93,7 @@ Step Executor::on_lost(std::optional<Snapshot> present, Now now) {
   one_try_ = one_try_ == Duration{} ? took : std::min(took, one_try_ + one_try_ / 16);
   const Duration window = std::min(
       {one_try_ * contenders(state_, settings_), doubled(8 * one_try_, losses_), kLongestBackOff});
-  // What won is here, but after the pause it will be old: read again then.
+  // The state that won is here, but after the pause it will be old: read it again then.
   seen_.reset();
   return rest(now.instant + at_random(window), {});
 }
@@ -104,7 +105,7 @@ Step Executor::on_rested(Now now) {
 
 Step Executor::on_unreachable(Now now) {
   seen_.reset();
-  if (std::exchange(swapping_, false)) state_ = std::move(pending_);  // Perhaps it is so.
+  if (std::exchange(swapping_, false)) state_ = std::move(pending_);  // It may have succeeded.
   if (now.instant > give_up_) return done(Outcome::Unreachable);
   losses_ += 1;
   const Duration window = std::min(kLongestBackOff, doubled(50ms, losses_));
@@ -149,8 +150,9 @@ Step Executor::take(std::optional<Snapshot> present, Now now) {
 
 Step Executor::proceed(Now now) {
   if (!state_.participants.contains(self_)) leaving_.reset();
-  // A spare waits without a limit, so its time begins anew while it is one; else an hour later the
-  // first answer that is lost, or its being dropped for a pause, would end its join at once.
+  // A spare waits without a limit, so its time begins anew while it is one. Otherwise, an hour
+  // later, the first answer that is lost, or its being dropped during a pause, would end its join
+  // at once.
   if (operation_ == Operation::Join && state_.redundancy_list.contains(self_))
     give_up_ = now.instant + settings_.join_timeout;
   const Reading reading{
@@ -203,7 +205,7 @@ Step Executor::swap(Action action, Reading reading, Stamp utc) {
   // What would follow at once goes into the same swap: leaving a round and joining the next is one
   // change and not three, and swaps are what many nodes contend for.
   while (changes_state(action)) {
-    CHECK(++changes < 8);  // Out of a list, into the next, sealed: the tables know no circle.
+    CHECK(++changes < 8);  // Out of one list, into the next, sealed: the tables have no cycle.
     pending_ = apply(std::move(pending_), action, actor, settings_);
     reading.heartbeat_due = false;
     action = next_action(pending_, reading);
@@ -234,23 +236,24 @@ Step Executor::look_later(Now now) {
   const Duration look =
       std::clamp(std::max(kLookPerNode * listed(state_), waited / 20), kFirstLook, kLastLook);
   Instant until = now.instant + look * 3 / 4 + at_random(look / 4);
-  // Everybody sees the last call end; whoever is first by chance seals, and that wakes the others.
+  // Every node sees the last call end; the first by chance seals the round, and that wakes the
+  // others.
   if (const auto end = last_call_end(); end && *end >= now.instant)
     until = std::min(until, *end + 1ms + at_random(1ms * listed(state_)));
   if (last_beat_ && state_.last_heartbeats.contains(self_))
     until = std::min(until, *last_beat_ + settings_.keep_alive_interval);
   if (give_up_ >= now.instant) until = std::min(until, give_up_ + 1ms);
-  // Woken because this phase was over, and it is not: somebody has thrown the state away and left
-  // the announcements. They are not listened to, or this node would never rest again.
+  // Woken because this phase was over, but it is not: the state was thrown away, and the
+  // announcements were not. They are ignored, or this node would never rest again.
   const bool deaf = stored_phase_ == woken_in_;
   return rest(std::max(until, now.instant + 1ms), deaf ? std::string() : stored_phase_);
 }
 
 bool Executor::heartbeat_due(Instant now) const {
   if (!state_.last_heartbeats.contains(self_)) return false;
-  // A join sends them on its own. Whoever asks for one has a timer, which knows nothing of those of
-  // the join: told that it is early it would come again a whole interval later, and two intervals
-  // without a heartbeat are all that keep_alive_attempts = 2 allows.
+  // A join sends heartbeats on its own. A caller that asks for one has a timer that knows nothing
+  // of those of the join: told that it is early, it would come again a whole interval later, and
+  // two intervals without a heartbeat are all that keep_alive_attempts = 2 allows.
   const Duration age = operation_ == Operation::KeepAlive ? settings_.keep_alive_interval / 2
                                                           : settings_.keep_alive_interval;
   return !last_beat_ || now - *last_beat_ >= age;

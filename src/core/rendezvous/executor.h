@@ -1,12 +1,12 @@
-// One node's hand on the shared state: read it, drop who has gone silent, decide, change it, swap
-// it in under the token it was read with; and again, until the operation is done.
+// One node's access to the shared state: read it, drop the nodes that have gone silent, decide,
+// change it, swap it in under the token it was read with; repeat until the operation is done.
 //
 //   Step step = executor.begin(Operation::Join, settings.join_timeout, now);
 //   for (;;) {
 //     // Carry out step.what and report what came of it:
 //     //   Read  ▶ on_read()              Rest ▶ on_rested()
 //     //   Swap  ▶ on_won() or on_lost()  Done: finished
-//     //   on_unreachable() when nobody knows what came of a Read or a Swap
+//     //   on_unreachable() when the outcome of a Read or a Swap is unknown
 //   }
 //
 // It makes no call of its own and reads no clock: the runtime plays it against a real backend, the
@@ -69,14 +69,14 @@ struct Done {
 
 struct Step {
   std::variant<Read, Swap, Rest, Done> what;
-  // The swap that was just won ended this phase: whoever rests in it should wake.
+  // The swap that just succeeded ended this phase: nodes that rest in it should wake.
   std::optional<std::string> phase_left = {};
 };
 
-// What this node's last joined round has become.
+// What has become of the round that this node joined last.
 struct Standing {
   bool member = false;  // This node is still counted among the members.
-  bool whole = false;   // And so is everybody else who was.
+  bool whole = false;   // All other members are, too.
   bool closed = false;  // The run.
   std::int64_t waiting = 0;
   std::int64_t spares = 0;
@@ -84,10 +84,10 @@ struct Standing {
 
 class Executor {
  public:
-  // The seed only spreads this node's tries; give every node another.
+  // The seed only spreads this node's tries; give every node a different one.
   Executor(Settings settings, NodeId self, Claim claim, std::uint64_t seed);
 
-  // A join leaves the round of the join before it first. A state seen less than a second ago is
+  // A join first leaves the round of the join before it. A state seen less than a second ago is
   // good enough to begin with.
   Step begin(Operation operation, Duration limit, Now now);
 
@@ -98,7 +98,7 @@ class Executor {
   Step on_rested(Now now);
   Step on_unreachable(Now now);
 
-  // The state as last seen, without the silent. Empty before the first sight of one.
+  // The state as last seen, without the silent nodes. Empty until one was seen.
   const State& state() const { return state_; }
   const NodeId& self() const { return self_; }
   const Settings& settings() const { return settings_; }

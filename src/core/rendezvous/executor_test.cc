@@ -99,7 +99,7 @@ TEST(Executor, ALostSwapIsDecidedAgain) {
   Step step = a.executor.begin(Operation::Join, 60s, a.now());
   step = a.executor.on_read(backend.snapshot(), a.now());
   ASSERT_TRUE(std::holds_alternative<Swap>(step.what));
-  backend.put(joined_by({"b"}, between(2, 2)));  // Somebody was faster.
+  backend.put(joined_by({"b"}, between(2, 2)));  // Another node was faster.
   step = a.finish(backend, a.play(backend, step));
   EXPECT_EQ(a.losses, 1);
   EXPECT_EQ(outcome(step), Outcome::Finished);

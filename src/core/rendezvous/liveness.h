@@ -1,4 +1,5 @@
-// Who has gone silent, judged by what this node itself has seen on its own monotonic clock.
+// Which nodes have gone silent, judged by what this node itself has seen on its own monotonic
+// clock.
 //
 // A heartbeat in the shared state is a stamp of its writer's wall clock. Its value says nothing
 // here; that it changes does. A node is silent when its stamp has stayed the same for longer than
@@ -27,15 +28,15 @@ class Liveness {
   // The nodes of the observed state that are silent. `self` is never among them.
   std::vector<NodeId> silent(const NodeId& self, Duration limit) const;
 
-  // The state's deadline was first seen so long ago. Whoever sets one judges it by his own clock,
-  // and so does every other node: the first to see the end of the last call seals the round.
+  // How long ago the state's deadline was first seen. The node that sets one judges it by its own
+  // clock, and so does every other node: the first to see the end of the last call seals the round.
   bool last_call_over(Duration last_call, Instant now) const;
   std::optional<Instant> last_call_end(Duration last_call) const;
 
  private:
   struct Heard {
     Stamp stamp;
-    Instant since;  // Later by the time in which nothing was seen.
+    Instant since;  // Moved later by any time in which nothing was seen.
   };
   std::map<NodeId, Heard> heard_;
   std::optional<Stamp> deadline_;

@@ -47,7 +47,7 @@ TEST(Liveness, AStoreThatWasAwayCondemnsNobody) {
   Liveness liveness(5s);
   liveness.observe(beats({{"a", 1}}), at(0s), at(0s));
   liveness.observe(beats({{"a", 1}}), at(4s), at(4s));
-  liveness.observe(beats({{"a", 1}}), at(64s), at(64s));  // Nobody could write in that minute.
+  liveness.observe(beats({{"a", 1}}), at(64s), at(64s));  // No node could write in that minute.
   EXPECT_TRUE(liveness.silent(node("me"), 15s).empty());
   liveness.observe(beats({{"a", 1}}), at(68s), at(68s));
   EXPECT_TRUE(liveness.silent(node("me"), 15s).empty());

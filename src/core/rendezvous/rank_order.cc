@@ -17,7 +17,7 @@ struct Member {
   const Claim* claim;
 };
 
-// Before everything else is said: wishes in their order, then groups, then names.
+// The order before anything else is known: wishes in their order, then groups, then names.
 bool comes_before(const Member& a, const Member& b) {
   const auto wish = [](const Member& member) {
     return std::pair(!member.claim->wish, member.claim->wish.value_or(0));
@@ -48,7 +48,7 @@ class Seats {
     }
   }
 
-  // False: there is no such seat for it, or somebody else has it.
+  // False: it cannot have this seat, or another node has it.
   bool take(std::int64_t rank, const Member& member) {
     const auto seat = static_cast<std::size_t>(rank);
     if (rank < 0 || seat >= seats_.size() || seats_[seat] != nullptr) return false;
@@ -63,14 +63,14 @@ class Seats {
     return true;
   }
 
-  // What is free in the blocks that have an owner is its.
+  // What is free in a block that has an owner belongs to that owner.
   void open_holes() {
     for (std::size_t seat = seats_.size(); seat-- > 0;)
       if (Group* owner = owners_[seat / block_size_]; owner != nullptr && seats_[seat] == nullptr)
         owner->holes.push_back(seat);
   }
 
-  // A hole of its group's, or a block that nobody has.
+  // A hole in a block of its group, or a block without an owner.
   void take_next(const Member& member) {
     Group& group = group_of(member);
     if (group.holes.empty()) {
@@ -90,7 +90,7 @@ class Seats {
     std::size_t open_blocks = 0;     // That it has still to get.
     std::vector<std::size_t> holes;  // The lowest is last.
   };
-  // Where there are no segments all are in one.
+  // Without segments, all nodes are in one.
   Group& group_of(const Member& member) { return groups_[has_groups_ ? member.claim->group : ""]; }
 
   const std::size_t block_size_;
@@ -147,7 +147,7 @@ std::vector<NodeId> rank_order(const State& state, std::int64_t segment) {
   std::sort(members.begin(), members.end(), comes_before);
   Seats seats(members, segment);
 
-  // Only one round's ranks are kept, the latest that anybody was in: seats of older ones may have
+  // Only one round's ranks are kept, the latest that any node was in: seats of older ones may have
   // been given away since.
   std::int64_t last_round = -1;
   for (const Member& member : members)

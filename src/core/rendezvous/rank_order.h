@@ -1,4 +1,4 @@
-// Who gets which rank when a round is sealed.
+// Which node gets which rank when a round is sealed.
 #pragma once
 
 #include <string_view>
@@ -15,9 +15,9 @@ namespace regroup::core::rendezvous {
 // last round, its members keep their ranks; the rest fills the holes by wish, then in the natural
 // order of groups and of names.
 //
-// With a `segment` above zero each so many ranks, from 0 on, belong to nodes of one group; the
-// participants must be whole groups. Groups are in their natural order, but for wishes and for
-// ranks that are kept.
+// With a `segment` above zero, every block of that many ranks, from 0 on, belongs to nodes of one
+// group; the participants must be whole groups. Groups are in their natural order, except for
+// wishes and for ranks that are kept.
 std::vector<NodeId> rank_order(const State& state, std::int64_t segment = 0);
 
 // n2 before n10: runs of digits compare as numbers.

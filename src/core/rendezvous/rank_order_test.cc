@@ -59,8 +59,8 @@ TEST(RankOrder, AWishThatFitsIsGranted) {
   EXPECT_EQ(order(with({{"a", wishing("a", 2)}, {"b", wishing("b", 0)}, {"c", wishing("c", 1)}})),
             "b c a");
   EXPECT_EQ(order(with({{"a", claim("a")}, {"b", wishing("b", 0)}, {"c", claim("c")}})), "b a c");
-  // Two want the same: the first by name gets it. One wants too much: what is left, in the order of
-  // wishes.
+  // Two nodes want the same rank: the first by name gets it. One wants a rank that is too high: it
+  // gets what is left, in the order of wishes.
   EXPECT_EQ(order(with({{"a", wishing("a", 1)}, {"b", wishing("b", 1)}})), "b a");
   EXPECT_EQ(order(with({{"a", wishing("a", 7)}, {"b", wishing("b", 5)}, {"c", wishing("c", 0)}})),
             "c b a");
@@ -76,7 +76,7 @@ TEST(RankOrder, SurvivorsKeepTheirRanksInAWorldOfTheSameSize) {
   // In a smaller world everything is in order again.
   EXPECT_EQ(order(with({{"n7", having_held("n7", 0, 4)}, {"n1", having_held("n1", 3, 4)}})),
             "n1 n7");
-  // Who held a rank before the last round holds none.
+  // A node that held a rank in a round before the last one holds none.
   EXPECT_EQ(order(with({{"n1", having_held("n1", 1, 2, 3)}, {"n2", having_held("n2", 1, 2, 4)}})),
             "n1 n2");
   // A wish comes before an old rank.
@@ -121,7 +121,7 @@ TEST(RankOrder, AWishDecidesOverAWholeSegment) {
                                  {"n3", in("b", wishing("n3", 1))},
                                  {"n4", in("b", claim("n4"))}})),
             "n4 n3 n1 n2");
-  // A segment that another group has by a wish is not to be had.
+  // A segment that another group has by a wish is taken.
   EXPECT_EQ(order_of_pairs(with({{"n1", in("a", wishing("n1", 1))},
                                  {"n2", in("a", claim("n2"))},
                                  {"n3", in("b", wishing("n3", 0))},

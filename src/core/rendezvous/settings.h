@@ -10,7 +10,7 @@
 
 namespace regroup::core::rendezvous {
 
-// As good as for ever, and sums of a few of them still fit a Duration.
+// Practically for ever, and sums of a few of them still fit a Duration.
 inline constexpr Duration kLongest = 10 * 365 * 24h;
 
 // The defaults are torchrun's.
@@ -18,8 +18,8 @@ struct Settings {
   std::string run_id;
   std::int64_t min_nodes = 1;
   std::int64_t max_nodes = 1;
-  // Above zero: in a round are only whole groups of so many nodes. Of use with a coordinator, which
-  // sees to it; here it is about the order of ranks.
+  // Above zero: a round consists of whole groups of this many nodes. It needs a coordinator, which
+  // enforces it; in this room it only affects the order of ranks.
   std::int64_t segment = 0;
 
   Duration join_timeout = 600s;      // For a round to come together.
@@ -28,7 +28,7 @@ struct Settings {
   Duration heartbeat_timeout = 5s;   // For one heartbeat to reach the backend.
 
   Duration keep_alive_interval = 5s;     // Between heartbeats.
-  std::int64_t keep_alive_attempts = 3;  // So many missed in a row: the node counts as dead.
+  std::int64_t keep_alive_attempts = 3;  // A node that misses this many in a row counts as dead.
 
   Duration silence_limit() const {
     const bool fits = keep_alive_interval <= kLongest / keep_alive_attempts;

@@ -1,5 +1,5 @@
-// What the nodes of a run share: who is in the round, who waits, who was heard of when. Plain
-// values; decide.h says what becomes of them.
+// What the nodes of a run share: which are in the round, which wait, when each was last heard of.
+// Plain values; decide.h says what becomes of them.
 //
 // The fields and their meaning are those of torchrun's own shared state, so that regroup nodes and
 // torchrun nodes can sit in one rendezvous. What regroup adds (claims, seal) travels as extra
@@ -61,8 +61,8 @@ struct Seal {
   friend bool operator==(const Seal&, const Seal&) = default;
 };
 
-// Which of the two kinds of times PyTorch's nodes use; they cannot compare one with the other, so
-// whoever writes copies the kind that is there.
+// Which of the two kinds of times PyTorch's nodes use. They cannot compare one with the other, so
+// each writer copies the kind that is there.
 enum class Dialect {
   NaiveTimes,  // PyTorch 2.3 to 2.5 (S3).
   AwareTimes,  // PyTorch 2.6 and newer (S4).
@@ -73,9 +73,9 @@ enum class Dialect {
 struct State {
   std::int64_t round = 0;
   bool complete = false;  // The round is sealed: ranks are given.
-  std::optional<Stamp>
-      deadline;         // End of the last call; on the clock of whoever reached the minimum.
-  bool closed = false;  // For good: the run is over.
+  // End of the last call, on the clock of the node that reached the minimum.
+  std::optional<Stamp> deadline;
+  bool closed = false;                          // For good: the run is over.
   std::map<NodeId, std::int64_t> participants;  // Ranks; all 0 while the round is open.
   std::set<NodeId> wait_list;                   // Came while a round with room was sealed.
   std::set<NodeId> redundancy_list;             // Spares: came to a full round, or found it full.
@@ -91,8 +91,8 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
-// The stage a run is in, as text: "3.open", "3.complete", "3.closed". Every change that somebody
-// may be waiting for (a round sealed, reopened, the run closed) changes it.
+// The stage a run is in, as text: "3.open", "3.complete", "3.closed". Every change that a node may
+// be waiting for (a round sealed, reopened, the run closed) changes it.
 std::string phase(const State& state);
 
 }  // namespace regroup::core::rendezvous

@@ -11,14 +11,14 @@
 namespace regroup::core::run {
 
 struct RuleRow {
-  const char* text;  // Where its value cannot be: "the last call is …".
-  // By which people give it. Empty: it is no flag of its own, and nodes may differ in it.
+  const char* text;  // How a message about a wrong value begins: "the last call is …".
+  // The flag that sets it. Empty: it has no flag of its own, and nodes may differ in it.
   const char* flag = "";
   std::int64_t least = 0;  // Of numbers.
-  // The version of the session protocol that tells it first. A new one is told at the end.
+  // The first version of the session protocol that sends it. A new rule is sent at the end.
   std::uint32_t since = 1;
   const char* status = "";  // Its name in the answer to `regroup status`; empty: not there.
-  bool needs_a_coordinator = false;  // Whoever gives it counts on one.
+  bool needs_a_coordinator = false;  // A node with this flag relies on a coordinator.
   bool own_per_node = false;         // Where each node counts its own restarts, nodes may differ.
 };
 
@@ -79,7 +79,7 @@ constexpr std::uint32_t newest_rule() {
 // The flags in which a node differs from its run: "--nnodes, --segment". Empty: in none.
 std::string differing_flags(const RunRules& of_node, const RunRules& of_run);
 
-// Whether there are rules among them that nobody keeps without a coordinator.
+// Whether any of these rules has no effect without a coordinator.
 bool ask_for_a_coordinator(const RunRules& rules);
 
 // Why no round could ever be sealed by these rules. Empty: one could.

@@ -27,7 +27,7 @@ constexpr std::size_t fields_of() {
     return kFields;
 }
 
-// A rule that is not listed would be told to nobody, and no test of its own would miss it.
+// A rule that is not listed would not be sent to anyone, and no test of its own would notice.
 TEST(RunRules, EveryOneIsListedButTheNodesOwn) {
   std::size_t listed = 0;
   for_each_rule([&](const RuleRow&, auto) { ++listed; });

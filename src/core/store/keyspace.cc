@@ -184,7 +184,7 @@ Result<void> Keyspace::on(ClientId client, const QueuePop& request, Effects& eff
   popped_ = std::move(elements.front());
   elements.pop_front();
   bytes_ -= cost_of_element(popped_);
-  if (elements.empty()) {  // An empty queue does not exist: check and wait go by that.
+  if (elements.empty()) {  // An empty queue does not exist: check and wait rely on it.
     bytes_ -= cost_of_queue(queue->first);
     queues_.erase(queue);
   }
@@ -222,7 +222,7 @@ Result<void> Keyspace::on(ClientId client, const Barrier& request, Effects& effe
         cost_of(request.key, text.view().size()) + WaitTable::cost_of(request.key);
     if (auto room = admit(cost, 0); !room) return room;
   }
-  // Not store(): an arrival short of the world size wakes nobody.
+  // Not store(): an arrival short of the world size wakes no client.
   auto& value = values_[std::string(request.key)];
   bytes_ += value.empty() ? cost_of(request.key, 0) : 0;
   bytes_ += text.view().size() - value.size();
@@ -250,7 +250,7 @@ Result<void> Keyspace::admit(std::size_t more_bytes, std::size_t more_keys) cons
 }
 
 Result<void> Keyspace::admit_value(std::string_view key, std::size_t value_bytes) const {
-  // Far from the limits, which is nearly always, there is no need to look whether the key exists.
+  // Far from the limits, which is nearly always, there is no need to check whether the key exists.
   const std::size_t most = cost_of(key, value_bytes);
   if (bytes() + most <= limits_.memory_bytes && values_.size() + queues_.size() < limits_.keys)
     return {};
@@ -265,7 +265,8 @@ Result<void> Keyspace::admit_entries(std::span<const Entry> entries) const {
   for (const Entry& entry : entries) most += cost_of(entry.key, entry.value.size());
   auto room = admit(most, entries.size());
   if (room) return room;
-  // Keys that are there already, or twice in the request, cost less. Near a limit that is counted.
+  // Keys that exist already, or are twice in the request, cost less. That matters only near a
+  // limit.
   std::unordered_map<std::string_view, std::size_t> fresh;  // The last value of a key counts.
   std::size_t held = 0;
   std::size_t existing = 0;
@@ -302,7 +303,7 @@ void Keyspace::store(std::string_view key, std::string_view value, Effects& effe
   } else {
     bytes_ += value.size() - present->second.size();
     present->second = value;
-    // A large value that became small would else hold its memory, uncounted.
+    // A large value that became small would otherwise keep its memory, uncounted.
     if (present->second.capacity() > 2 * value.size() + kKeyOverhead)
       present->second.shrink_to_fit();
   }

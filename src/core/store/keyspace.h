@@ -7,9 +7,9 @@
 //   if (auto done = keyspace.apply(client, request, effects); !done) close(client, done.error());
 //   for (const Effect& effect : effects) send(effect.client, effect.reply);
 //
-// The behaviour is that of PyTorch's libuv server, corner cases included, save where that server
+// The behaviour is that of PyTorch's libuv server, corner cases included, except where that server
 // has a defect that no client can want:
-// - a compare_set that stores nothing wakes nobody;
+// - a compare_set that stores nothing wakes no client;
 // - a multi_set is applied whole or not at all;
 // - a client whose wait has ended is not registered for it any more;
 // - a wait counts only the keys that are missing, also where a queue is among the others.
@@ -39,8 +39,8 @@ class Keyspace {
  public:
   explicit Keyspace(const Limits& limits = {}) : limits_(limits) {}
 
-  // Appends to `effects` what must be told to whom, in order. An error means that the request was
-  // refused and nothing has changed; its message says which limit, or what did not fit.
+  // Appends to `effects` what must be sent to which client, in order. An error means that the
+  // request was refused and nothing has changed; its message says which limit, or what did not fit.
   Result<void> apply(ClientId client, const Request& request, Effects& effects);
 
   // The client is gone, and its wait with it.
@@ -49,7 +49,7 @@ class Keyspace {
   // Ends the waits whose deadline has passed; exactly at the deadline is still in time.
   void expire(Instant now, Effects& effects) { waits_.expire(now, effects); }
 
-  // When expire() has something to do next. Empty: never, as things stand.
+  // When expire() has something to do next. Empty: not until something else happens.
   std::optional<Instant> next_deadline() const { return waits_.next_deadline(); }
 
   std::size_t keys() const { return values_.size(); }
@@ -78,7 +78,7 @@ class Keyspace {
   Result<void> on(ClientId client, const ListKeys& request, Effects& effects);
   Result<void> on(ClientId client, const Barrier& request, Effects& effects);
 
-  // Whether so many more bytes and keys may come.
+  // Whether this many more bytes and keys fit.
   Result<void> admit(std::size_t more_bytes, std::size_t more_keys) const;
   Result<void> admit_value(std::string_view key, std::size_t value_bytes) const;
   Result<void> admit_entries(std::span<const Entry> entries) const;

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Says what was told to whom, one line an effect: "1 <- value 'x'".
+// Says what was sent to which client, one line an effect: "1 <- value 'x'".
 std::string describe(const Effect& effect) {
   struct Text {
     std::string operator()(const Pong& r) const { return "pong " + std::to_string(r.nonce); }
@@ -280,8 +280,9 @@ TEST_F(KeyspaceTest, ABarrierThatTimesOutKeepsItsCount) {
 
 TEST_F(KeyspaceTest, ABarrierSharesItsKeyWithPlainWaits) {
   wait(1, {"b"});
-  EXPECT_THAT(ask(2, Barrier{"b", 3, {}}), IsEmpty());  // Does not wake who came before the key,
-  EXPECT_THAT(wait(3, {"b"}), ElementsAre("3 <- arrived"));  // but who comes after finds it.
+  // The first arrivals at a barrier do not wake a client that waits for its key.
+  EXPECT_THAT(ask(2, Barrier{"b", 3, {}}), IsEmpty());
+  EXPECT_THAT(wait(3, {"b"}), ElementsAre("3 <- arrived"));  // One that comes later finds the key.
   EXPECT_THAT(ask(9, Set{"b", "0"}), ElementsAre("1 <- arrived", "2 <- arrived"));
   ask(9, Set{"b", "text"});
   EXPECT_THAT(ask(2, Barrier{"b", 3, {}}), ElementsAre(HasSubstr("refused")));

@@ -1,8 +1,8 @@
 // What can be asked of a store, and what it answers.
 //
-// Requests and replies hold views. A request's bytes belong to the caller and must hold until
-// apply() returns; a reply's bytes belong to the store (or to the request) and hold until the next
-// call of any step.
+// Requests and replies hold views. A request's bytes belong to the caller and must stay valid until
+// apply() returns; a reply's bytes belong to the store (or to the request) and are valid until the
+// next call of any step.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Entry {
   std::string_view value;
 };
 
-// Requests. The reply that each gets stands behind it.
+// Requests. The comment after each names its reply.
 struct Ping {
   std::uint32_t nonce = 0;
 };  // Pong

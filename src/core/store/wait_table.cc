@@ -48,7 +48,8 @@ void WaitTable::arrive(std::string_view key, Effects& effects) {
 }
 
 void WaitTable::arrive_for_one(std::string_view key, Effects& effects) {
-  // Whoever still waits for other keys will not take the element: he must not be the only one told.
+  // A client that still waits for other keys will not take the element, so it must not be the only
+  // one told.
   for (const std::size_t before = effects.size(); effects.size() == before;) {
     const auto list = lists_.find(key);
     if (list == lists_.end()) return;

@@ -1,8 +1,8 @@
-// Who waits for which keys, and until when. It does not know which keys exist: the keyspace tells
-// it what arrives.
+// Which clients wait for which keys, and until when. It does not know which keys exist: the
+// keyspace tells it what arrives.
 //
 // Always true: a client has at most one wait; a waiting client misses at least one arrival; bytes()
-// is what all waits hold, so it is 0 when nobody waits.
+// is what all waits hold, so it is 0 when no client waits.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ class WaitTable {
   // False if it did not wait.
   bool end(ClientId client);
 
-  // The key has arrived: for everybody who waits for it, or for one of them whose wait thereby ends
-  // (who has waited longest). Appends WaitEnded effects.
+  // The key has arrived: for every client that waits for it, or for the one that has waited longest
+  // among those whose wait ends by it. Appends WaitEnded effects.
   void arrive(std::string_view key, Effects& effects);
   void arrive_for_one(std::string_view key, Effects& effects);
 

@@ -8,11 +8,12 @@
 namespace regroup::core::supervision {
 namespace {
 
-// Orphans tell nobody when they end, so they are looked for: soon at first, then less often.
+// Nothing tells us when an orphan ends, so we look: soon at first, then less often.
 constexpr Duration kFirstPause = 2ms;
 constexpr Duration kLongestPause = 100ms;
 
-// Signals of a program's own mistake. Who dies of one after our SIGTERM did not die of our SIGTERM.
+// Signals of a program's own mistake. A worker that dies of one after our SIGTERM did not die of
+// our SIGTERM.
 bool is_crash(int signal) {
   constexpr int kCrashes[] = {4, 5, 6, 7, 8, 11, 31};  // ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
   return std::find(std::begin(kCrashes), std::end(kCrashes), signal) != std::end(kCrashes);
@@ -48,16 +49,16 @@ Effects Supervision::on_exit(int worker, const Exit& exit, Instant now) {
   }
   if (outcome.end == End::Failed && !first_failure_) first_failure_ = worker;
 
-  if (running_ == 0) {  // What they left behind decides.
+  if (running_ == 0) {  // Processes that they left behind decide.
     look_pause_ = {};
-    return {Look{}};
+    return {CountAlive{}};
   }
   if (phase_ == Phase::Running && outcome.end == End::Failed)
     return begin_stop(settings_.stop_signal, settings_.grace, now);
   return {};
 }
 
-Effects Supervision::on_look(int alive, Instant now) {
+Effects Supervision::on_count(int alive, Instant now) {
   left_ = alive;
   next_look_.reset();
   if (phase_ == Phase::Over || phase_ == Phase::Starting) return {};
@@ -66,7 +67,7 @@ Effects Supervision::on_look(int alive, Instant now) {
   look_pause_ = std::clamp(look_pause_ * 2, kFirstPause, kLongestPause);
   next_look_ = now + look_pause_;
   if (phase_ == Phase::Running) return begin_stop(settings_.stop_signal, settings_.grace, now);
-  if (phase_ == Phase::Killing) return {KillAll{}};  // Somebody was born meanwhile.
+  if (phase_ == Phase::Killing) return {KillAll{}};  // A process was started meanwhile.
   return {};
 }
 
@@ -82,14 +83,15 @@ Effects Supervision::on_deadline(Instant now) {
       if (workers_[i].condemned && workers_[i].end == End::None)
         effects.emplace_back(KillWorker{static_cast<int>(i)});
     if (effects.empty()) return {};
-    if (executed_) return begin_kill(now);  // The kernel does not let him go.
+    // SIGKILL was sent already, and the kernel has not ended it.
+    if (executed_) return begin_kill(now);
     executed_ = true;
     execution_ = now + settings_.kill_wait;
     return effects;
   }
   if (next_look_ && now >= *next_look_) {
     next_look_.reset();
-    return {Look{}};
+    return {CountAlive{}};
   }
   return {};
 }
@@ -126,7 +128,7 @@ Effects Supervision::begin_kill(Instant now) {
   phase_ = Phase::Killing;
   deadline_ = now + settings_.kill_wait;
   look_pause_ = {};
-  return {KillAll{}, Look{}};
+  return {KillAll{}, CountAlive{}};
 }
 
 Effects Supervision::finish() {

@@ -1,9 +1,10 @@
 // The life of a group of workers: they run, one of them fails, the others are stopped; or all
-// succeed; or somebody orders a stop. A stop is a signal, a grace, SIGKILL, and a wait that ends.
+// succeed; or a stop is ordered. A stop is a signal, a grace, SIGKILL, and a wait that ends.
 //
-// A pure machine. It starts and signals nobody: its host does what the returned effects say, and
-// tells it what happened. Everything that a worker left behind (a child in another session, a
-// background process of a leader that has gone) counts: the group is over when nothing of it lives.
+// A pure machine. It starts and signals no process: its host does what the returned effects say,
+// and tells it what happened. Everything that a worker left behind (a child in another session, a
+// background process of a leader that has ended) counts: the group is over when none of its
+// processes is alive.
 //
 //   starting ─▶ running ─▶ stopping ─▶ killing ─▶ over
 //                   └── all ended, nothing left ──▶ over
@@ -45,7 +46,7 @@ struct WorkerOutcome {
   Instant at;              // When we heard of it.
   int signalled = 0;       // The last signal that we had sent it before; 0: none.
   int order = -1;          // 0 for the first that ended, and so on.
-  bool condemned = false;  // Its end is its own failure, whoever brought it about.
+  bool condemned = false;  // Its end counts as its own failure, however it came about.
 };
 
 struct Settings {
@@ -60,24 +61,24 @@ struct SignalAll {
   int number = kSigTerm;
   friend bool operator==(const SignalAll&, const SignalAll&) = default;
 };
-// SIGKILL, by every means there is.
+// SIGKILL to everything, by every means there is.
 struct KillAll {
   friend bool operator==(const KillAll&, const KillAll&) = default;
 };
-// SIGKILL to this one, who was condemned and has not heeded its signal.
+// SIGKILL to this one: it was condemned, and has not ended after its signal.
 struct KillWorker {
   int worker = 0;
   friend bool operator==(const KillWorker&, const KillWorker&) = default;
 };
-// Look what still lives, and say so with on_look().
-struct Look {
-  friend bool operator==(const Look&, const Look&) = default;
+// Count what is still alive, and report it with on_count().
+struct CountAlive {
+  friend bool operator==(const CountAlive&, const CountAlive&) = default;
 };
 // The outcomes are final.
 struct GroupOver {
   friend bool operator==(const GroupOver&, const GroupOver&) = default;
 };
-using Effect = std::variant<SignalAll, KillAll, KillWorker, Look, GroupOver>;
+using Effect = std::variant<SignalAll, KillAll, KillWorker, CountAlive, GroupOver>;
 using Effects = std::vector<Effect>;
 
 class Supervision {
@@ -88,21 +89,22 @@ class Supervision {
   void on_started();
   // In the order in which the kernel told.
   Effects on_exit(int worker, const Exit& exit, Instant now);
-  // SignalAll or KillAll is about to be done. Whoever has ended by now ended by himself: tell of
-  // him first.
+  // SignalAll or KillAll is about to be done. A worker that has ended by now ended by itself, so
+  // its end must be reported first.
   void on_signalled(int number);
-  // We end this one for what it did (its timer expired, it hangs): its end counts as its failure,
-  // however it ends, and the grace is all it has. False: too late, it has ended or everybody is
-  // being stopped.
+  // We end this worker for what it did (its timer expired, it hangs): its end counts as its
+  // failure, however it ends, and it gets no more than the grace. False: too late, it has ended or
+  // all workers are being stopped.
   bool condemn(int worker, int signal, Instant now);
-  // A signal that was ordered went out so much later, so the grace ends later too.
+  // An ordered signal was sent later by this much, so the grace ends later too.
   void postpone(Duration by);
-  // So many processes of ours are alive, workers included. Asked for by Look; may come any time.
-  Effects on_look(int alive, Instant now);
+  // How many of our processes are alive, workers included. CountAlive asks for it; it may also come
+  // unasked.
+  Effects on_count(int alive, Instant now);
   // next_deadline() has come.
   Effects on_deadline(Instant now);
 
-  // Stop everybody. During a stop, a shorter grace counts, a longer one does not.
+  // Stops all workers. During a stop, a shorter grace counts, a longer one does not.
   Effects stop(int number, Duration grace, Instant now);
   // At once, without grace.
   Effects kill(Instant now);
@@ -111,9 +113,9 @@ class Supervision {
 
   Phase phase() const { return phase_; }
   const std::vector<WorkerOutcome>& workers() const { return workers_; }
-  // Who failed first by himself. Empty: nobody did.
+  // The worker that failed first by itself. Empty: none did.
   std::optional<int> first_failure() const { return first_failure_; }
-  bool succeeded() const;  // Everybody ended with 0 by himself.
+  bool succeeded() const;  // All workers ended with 0 by themselves.
   int running() const { return running_; }
 
   // One sentence, for people: "3 of 8 workers still run (1, 4-5), killed in 12 s".
@@ -129,12 +131,13 @@ class Supervision {
   std::vector<WorkerOutcome> workers_;
   int running_ = 0;
   int ended_ = 0;
-  int left_ = 0;  // As of the last look.
+  int left_ = 0;  // Processes that were alive at the last look.
   std::optional<int> first_failure_;
   std::optional<Instant> deadline_;   // Of the grace, or of the wait after SIGKILL.
-  std::optional<Instant> execution_;  // Whoever was condemned and lives then is killed,
-  bool executed_ = false;             // and if he was killed already, everybody is.
-  std::optional<Instant> next_look_;  // While we wait for what tells us nothing when it ends.
+  std::optional<Instant> execution_;  // A condemned worker that is alive then is killed.
+  bool executed_ = false;             // That was done; the next time, all are killed.
+  // Set while we wait for processes whose end is not reported to us.
+  std::optional<Instant> next_look_;
   Duration look_pause_{};
 };
 

@@ -17,7 +17,7 @@ Supervision running(int workers, Duration grace = 30s, Duration kill_wait = 10s)
   return group;
 }
 
-// Plays the orders as a host does: whoever still runs hears the signal.
+// Plays the orders as a host does: the signal reaches every worker that still runs.
 Effects obeyed(Supervision& group, Effects effects) {
   for (const Effect& effect : effects) {
     if (const auto* order = std::get_if<SignalAll>(&effect)) group.on_signalled(order->number);
@@ -35,8 +35,8 @@ TEST(Supervision, IsOverWhenAllHaveSucceededAndNothingIsLeft) {
   Supervision group = running(2);
   EXPECT_THAT(group.on_exit(0, kGood, at(1s)), IsEmpty());
   EXPECT_FALSE(group.next_deadline());
-  EXPECT_THAT(group.on_exit(1, kGood, at(2s)), ElementsAre(Effect(Look{})));
-  EXPECT_THAT(group.on_look(0, at(2s)), ElementsAre(Effect(GroupOver{})));
+  EXPECT_THAT(group.on_exit(1, kGood, at(2s)), ElementsAre(Effect(CountAlive{})));
+  EXPECT_THAT(group.on_count(0, at(2s)), ElementsAre(Effect(GroupOver{})));
   EXPECT_EQ(group.phase(), Phase::Over);
   EXPECT_TRUE(group.succeeded());
   EXPECT_FALSE(group.first_failure());
@@ -49,8 +49,8 @@ TEST(Supervision, StopsTheOthersAtTheFirstFailure) {
   EXPECT_EQ(group.phase(), Phase::Stopping);
   EXPECT_EQ(group.next_deadline(), at(31s));
   EXPECT_THAT(group.on_exit(0, kByTerm, at(2s)), IsEmpty());
-  EXPECT_THAT(group.on_exit(2, {.code = 1}, at(3s)), ElementsAre(Effect(Look{})));
-  EXPECT_THAT(group.on_look(0, at(3s)), ElementsAre(Effect(GroupOver{})));
+  EXPECT_THAT(group.on_exit(2, {.code = 1}, at(3s)), ElementsAre(Effect(CountAlive{})));
+  EXPECT_THAT(group.on_count(0, at(3s)), ElementsAre(Effect(GroupOver{})));
   EXPECT_EQ(group.first_failure(), 1);
   EXPECT_EQ(group.workers()[1].end, End::Failed);
   EXPECT_EQ(group.workers()[0].end, End::Stopped);
@@ -63,7 +63,7 @@ TEST(Supervision, StopsTheOthersAtTheFirstFailure) {
 TEST(Supervision, NamesTheFirstByTheOrderOfTheKernelsWord) {
   Supervision group = running(2);
   obeyed(group, group.on_exit(1, {.code = 3}, at(1s)));
-  group.on_exit(0, kSegfault, at(1s));  // The same instant: it was told second.
+  group.on_exit(0, kSegfault, at(1s));  // The same instant, but reported second.
   EXPECT_EQ(group.first_failure(), 1);
   EXPECT_EQ(group.workers()[0].end,
             End::Failed);  // A crash of its own, though we had signalled it.
@@ -74,21 +74,21 @@ TEST(Supervision, KillsWhoDoesNotHeed) {
   obeyed(group, group.on_exit(0, {.code = 1}, at(0s)));
   EXPECT_THAT(group.on_deadline(at(29s)), IsEmpty());
   EXPECT_THAT(obeyed(group, group.on_deadline(at(30s))),
-              ElementsAre(Effect(KillAll{}), Effect(Look{})));
+              ElementsAre(Effect(KillAll{}), Effect(CountAlive{})));
   EXPECT_EQ(group.waiting_for(at(30s)), "1 of 2 workers still run (1), killed; given up in 10 s");
-  EXPECT_THAT(group.on_exit(1, kByKill, at(30s)), ElementsAre(Effect(Look{})));
-  EXPECT_THAT(group.on_look(0, at(30s)), ElementsAre(Effect(GroupOver{})));
+  EXPECT_THAT(group.on_exit(1, kByKill, at(30s)), ElementsAre(Effect(CountAlive{})));
+  EXPECT_THAT(group.on_count(0, at(30s)), ElementsAre(Effect(GroupOver{})));
   EXPECT_EQ(group.workers()[1].signalled, kSigKill);
 }
 
 TEST(Supervision, KillsAgainWhileOneLeaderCannotDie) {
   Supervision group = running(2);
   obeyed(group, group.kill(at(0s)));
-  EXPECT_THAT(group.on_look(3, at(0s)),
-              ElementsAre(Effect(KillAll{})));  // Two were born meanwhile.
+  EXPECT_THAT(group.on_count(3, at(0s)),
+              ElementsAre(Effect(KillAll{})));  // Two were started meanwhile.
   EXPECT_LT(*group.next_deadline(), at(1s));
   group.on_exit(0, kByKill, at(0s));
-  EXPECT_THAT(group.on_look(1, at(1s)), ElementsAre(Effect(KillAll{})));
+  EXPECT_THAT(group.on_count(1, at(1s)), ElementsAre(Effect(KillAll{})));
   EXPECT_THAT(group.on_deadline(at(10s)), ElementsAre(Effect(GroupOver{})));
   EXPECT_EQ(group.workers()[1].end, End::Survived);
 }
@@ -162,19 +162,19 @@ TEST(Supervision, GivesUpOnWhoCannotBeKilled) {
 
 TEST(Supervision, StopsWhatTheWorkersLeftBehind) {
   Supervision group = running(1);
-  EXPECT_THAT(group.on_exit(0, kGood, at(1s)), ElementsAre(Effect(Look{})));
-  EXPECT_THAT(obeyed(group, group.on_look(2, at(1s))), ElementsAre(Effect(SignalAll{15})));
+  EXPECT_THAT(group.on_exit(0, kGood, at(1s)), ElementsAre(Effect(CountAlive{})));
+  EXPECT_THAT(obeyed(group, group.on_count(2, at(1s))), ElementsAre(Effect(SignalAll{15})));
   EXPECT_EQ(group.waiting_for(at(1s)), "2 processes that the workers left behind, killed in 30 s");
   const auto soon = group.next_deadline();
   ASSERT_TRUE(soon);
   EXPECT_LT(*soon, at(1100ms));
-  EXPECT_THAT(group.on_deadline(*soon), ElementsAre(Effect(Look{})));
-  EXPECT_THAT(group.on_look(1, *soon), IsEmpty());
-  EXPECT_THAT(group.on_deadline(at(31s)), ElementsAre(Effect(KillAll{}), Effect(Look{})));
+  EXPECT_THAT(group.on_deadline(*soon), ElementsAre(Effect(CountAlive{})));
+  EXPECT_THAT(group.on_count(1, *soon), IsEmpty());
+  EXPECT_THAT(group.on_deadline(at(31s)), ElementsAre(Effect(KillAll{}), Effect(CountAlive{})));
   // A fork that was quicker than the kill is killed again.
-  EXPECT_THAT(group.on_look(1, at(31s)), ElementsAre(Effect(KillAll{})));
-  EXPECT_THAT(group.on_deadline(*group.next_deadline()), ElementsAre(Effect(Look{})));
-  EXPECT_THAT(group.on_look(0, at(32s)), ElementsAre(Effect(GroupOver{})));
+  EXPECT_THAT(group.on_count(1, at(31s)), ElementsAre(Effect(KillAll{})));
+  EXPECT_THAT(group.on_deadline(*group.next_deadline()), ElementsAre(Effect(CountAlive{})));
+  EXPECT_THAT(group.on_count(0, at(32s)), ElementsAre(Effect(GroupOver{})));
   EXPECT_TRUE(group.succeeded());
 }
 
@@ -183,11 +183,11 @@ TEST(Supervision, LooksLessOftenTheLongerItTakes) {
   group.on_exit(0, kGood, at(0s));
   Instant now = at(0s);
   int looks = 0;
-  group.on_look(1, now);
+  group.on_count(1, now);
   while (group.phase() == Phase::Stopping) {
     now = *group.next_deadline();
     for (const Effect& effect : group.on_deadline(now))
-      if (effect == Effect(Look{})) ++looks, group.on_look(1, now);
+      if (effect == Effect(CountAlive{})) ++looks, group.on_count(1, now);
   }
   EXPECT_GT(looks, 30);
   EXPECT_LT(looks, 400);
@@ -198,12 +198,13 @@ TEST(Supervision, ObeysAnOrder) {
   EXPECT_THAT(obeyed(group, group.stop(2, 5s, at(1s))), ElementsAre(Effect(SignalAll{2})));
   EXPECT_EQ(group.next_deadline(), at(6s));
   group.on_exit(0, kGood, at(2s));
-  EXPECT_EQ(group.workers()[0].end, End::Stopped);  // It said goodbye nicely, but we had asked.
-  EXPECT_THAT(obeyed(group, group.kill(at(3s))),    // A second Ctrl-C.
-              ElementsAre(Effect(KillAll{}), Effect(Look{})));
+  // It ended well, but because we had asked it to.
+  EXPECT_EQ(group.workers()[0].end, End::Stopped);
+  EXPECT_THAT(obeyed(group, group.kill(at(3s))),  // A second Ctrl-C.
+              ElementsAre(Effect(KillAll{}), Effect(CountAlive{})));
   EXPECT_THAT(obeyed(group, group.kill(at(3s))), IsEmpty());
   group.on_exit(1, kByKill, at(3s));
-  group.on_look(0, at(3s));
+  group.on_count(0, at(3s));
   EXPECT_EQ(group.phase(), Phase::Over);
   EXPECT_FALSE(group.first_failure());
 }
@@ -220,7 +221,7 @@ TEST(Supervision, AnOrderDuringAStopCanOnlyShortenIt) {
 TEST(Supervision, NoGraceIsAKill) {
   Supervision group = running(2, 0s);
   EXPECT_THAT(group.on_exit(0, {.code = 1}, at(0s)),
-              ElementsAre(Effect(KillAll{}), Effect(Look{})));
+              ElementsAre(Effect(KillAll{}), Effect(CountAlive{})));
 }
 
 TEST(Supervision, SaysWhatItWaitsFor) {

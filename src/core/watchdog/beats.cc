@@ -5,13 +5,14 @@
 namespace regroup::core::watchdog {
 
 BeatsVerdict judge(const std::vector<Beat>& beats, Instant now) {
-  // Who chooses a longer one wants none.
+  // A worker that chooses a longer limit wants none.
   constexpr Duration kEndless = std::chrono::hours(24 * 365 * 10);
   BeatsVerdict verdict;
   for (std::size_t worker = 0; worker < beats.size(); ++worker) {
     const Beat& beat = beats[worker];
     if (beat.limit <= Duration{} || beat.limit >= kEndless) continue;
-    // A beat of the future is no beat of our clock: whoever stored it has just been alive.
+    // A beat in the future was not taken from our clock, but the worker that stored it was alive
+    // just now.
     const Instant last = std::clamp(beat.last, Instant{}, now);
     const Instant deadline = last + beat.limit;
     if (deadline < now)

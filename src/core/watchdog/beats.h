@@ -1,6 +1,6 @@
-// Heartbeats: a worker must beat at least every so often, by a limit that it chose itself.
+// Heartbeats: a worker must beat within a limit that it chose itself.
 //
-// Pure. The host reads what each worker has stored, just before it asks who is silent.
+// Pure. The host reads what each worker has stored just before it asks which of them are silent.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Silent {
 
 struct BeatsVerdict {
   std::vector<Silent> silent;
-  std::optional<Instant> next_deadline;  // Of the others. Empty: nobody else is watched.
+  std::optional<Instant> next_deadline;  // Of the others. Empty: no other worker is watched.
 };
 
 // The beats by worker. Exactly at the limit is still in time.

@@ -7,13 +7,13 @@
 namespace regroup::core::watchdog {
 namespace {
 
-// A clock that is steered, by half a second in a thousand at most, is not one that is set. Nor is a
-// smaller step worth a doubt.
+// A clock that is slewed, by half a second in a thousand at most, is not one that is set. A step
+// smaller than this does not matter either.
 constexpr Duration kSmallStep = 1s;
 constexpr int kSteered = 2000;
-// Requests lie in the pipe for so long at most, unless we are suspended.
+// Requests stay in the pipe for this long at most, unless we are suspended.
 constexpr Duration kDoubt = 1s;
-// So much longer a hang may last.
+// After the clock was set, a hang may be noticed later by up to this much.
 constexpr Duration kLargeStep = 60s;
 constexpr double kEndOfTime = 9e9;  // Seconds; beyond that, nanoseconds since 1970 have no room.
 
@@ -41,13 +41,13 @@ Instant WallClock::translate(double seconds, Instant now) const {
   if (std::isnan(seconds) || seconds >= kEndOfTime) return Instant{Duration::max()};
   const Instant by_this = at(seconds, offset_);
   if (!before_) return by_this;
-  // Nobody acquires a timer that has expired already.
+  // No worker acquires a timer that has expired already.
   const Instant by_that = at(seconds, *before_);
   if (by_this <= now) return by_that <= now ? by_this : by_that;
   if (by_that <= now) return by_this;
-  // Few acquire one that is longer than a large step: the clock by which the shorter time is left
-  // is the one that it was written by. After a small one either may be, and nobody is to be ended
-  // early.
+  // Few workers acquire a timer that is longer than a large step of the clock, so of the two clocks
+  // the timer was written by the one that leaves the shorter time. After a small step it may be
+  // either, and no worker is to be ended early.
   const auto [sooner, later] = std::minmax({by_this, by_that});
   return later - sooner <= std::max(kLargeStep, sooner - now) ? later : sooner;
 }

@@ -13,11 +13,11 @@ namespace regroup::core::watchdog {
 
 class WallClock {
  public:
-  // Both clocks at one moment, before requests are read that are translated next.
+  // Both clocks at one moment, just before the requests are read that are translated next.
   void look(Instant now, Duration since_1970);
 
-  // The instant of `seconds` since 1970. What is too far away for our clock, or no number, is the
-  // end of time.
+  // The instant of `seconds` since 1970. A time that is too far away for our clock, or not a
+  // number, becomes the end of time.
   Instant translate(double seconds, Instant now) const;
 
  private:

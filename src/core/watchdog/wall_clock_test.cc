@@ -49,12 +49,12 @@ TEST(WallClock, NobodyIsEarlyForAStepThatIsSmallOrHalfTheTimerAtMost) {
     for (const Duration step : {one.step, -one.step}) {
       WallClock clock;
       clock.look(at(100s), kToday);
-      // Long after the step, of which nobody has heard until now.
+      // Long after the step, which the translator has not noticed until now.
       clock.look(at(200s), kToday + 100s + step);
       const Instant after = clock.translate(wall(kToday + 100s + step + one.timer), at(200s));
       EXPECT_GE(after, at(200s + one.timer)) << step.count();
       EXPECT_LE(after, at(200s + one.timer + one.step)) << step.count();
-      // Just before it.
+      // Just before the step.
       const Instant before = clock.translate(wall(kToday + 100s + one.timer), at(200s));
       EXPECT_GE(before, at(200s + one.timer)) << step.count();
       EXPECT_LE(before, at(200s + one.timer + one.step)) << step.count();

@@ -1,13 +1,17 @@
 // Countdown timers: a process has a scope of its work watched, and is condemned if it does not
 // leave the scope in time.
 //
-// A pure machine. It kills nobody: its host acts on the verdicts. Lives on one thread.
+// A pure machine. It kills no process: its host acts on the verdicts. Lives on one thread.
 // A (process, scope) has at most one timer. Nothing is ever scanned: an acquire and a release cost
 // O(log n), and the next deadline is known.
 //
-//   watchdog.acquire({.process = pid, .scope = "step", .deadline = ..., .after = 30s, .signal =
-//   9}); wake_at(watchdog.next_deadline()); for (const Verdict& verdict : watchdog.expire(now)) …
-//   // Then forget() or postpone().
+//   watchdog.acquire({.process = pid,
+//                     .scope = "step",
+//                     .deadline = ...,
+//                     .after = 30s,
+//                     .signal = 9});
+//   wake_at(watchdog.next_deadline());
+//   for (const Verdict& verdict : watchdog.expire(now)) ...  // Then forget() or postpone().
 #pragma once
 
 #include <cstddef>
@@ -57,7 +61,7 @@ class Watchdog {
   // Timers whose deadline is `now` or before, by process, in the order of their first deadlines.
   // They are taken out; others of the same process stay until forget().
   std::vector<Verdict> expire(Instant now);
-  // It could not be carried out: its timers expire again at `again`.
+  // The verdict could not be carried out: its timers expire again at `again`.
   void postpone(const Verdict& verdict, Instant again);
 
   // When to call expire() next. Empty: there is no timer.

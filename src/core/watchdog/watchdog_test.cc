@@ -131,7 +131,7 @@ TEST(Watchdog, RefusesOneTimerTooMany) {
   EXPECT_TRUE(watchdog.acquire(timer(kOne, "a", 1s)));
   EXPECT_TRUE(watchdog.acquire(timer(kOne, "b", 1s)));
   EXPECT_FALSE(watchdog.acquire(timer(kOne, "c", 1s)));
-  EXPECT_TRUE(watchdog.acquire(timer(kOne, "a", 2s)));  // A repeat is none more.
+  EXPECT_TRUE(watchdog.acquire(timer(kOne, "a", 2s)));  // A repeated one does not count.
   watchdog.release(kOne, "b");
   EXPECT_TRUE(watchdog.acquire(timer(kOther, "c", 1s)));
 }

@@ -46,13 +46,13 @@ struct Group {
   explicit operator bool() const { return !path.empty(); }
 };
 
-// What all leaves stand on. The members end in the order that the kernel wants: first the groups
-// below, then the controller, and only then may we be in our own group again.
+// What all leaves share. The members are destroyed in the order that the kernel wants: first the
+// groups below, then the controller, and only then may we be in our own group again.
 struct Trunk {
   std::string own;  // Of v2.
   std::string controller;
   bool enabled = false;  // The controller in our own group, by us.
-  Group aside;           // Where we are meanwhile, if we had to step aside.
+  Group agent_group;     // Where we are meanwhile, if we had to move out of the way.
   Group unified;
   Group memory_v1;
   bool counts = false;
@@ -81,17 +81,17 @@ void Trunk::enable_in_own_group() {
   int error = write_text(file, "+" + controller);
   if (error == EBUSY && is_alone()) {
     const std::string name = unified.path.substr(unified.path.rfind('/') + 1);
-    if (const auto made = make_group(own, name + std::string(kAsideSuffix))) {
-      aside.path = *made;
-      error = write_text(aside.path + "/cgroup.procs", "0");  // 0 is whoever writes.
+    if (const auto made = make_group(own, name + std::string(kAgentSuffix))) {
+      agent_group.path = *made;
+      error = write_text(agent_group.path + "/cgroup.procs", "0");  // 0 is the process that writes.
       if (error == 0) error = write_text(file, "+" + controller);
     }
   }
   enabled = error == 0;
 }
 
-// For the children of our own group, and then for those of the tree. Needs a controller that those
-// above us have handed down.
+// Enables it for the children of our own group, and then for those of the tree. Needs a controller
+// that the groups above us have passed down.
 bool Trunk::enable() {
   const auto given = read_text(own + "/cgroup.controllers");
   if (!given || !has_word(*given, controller)) return false;
@@ -102,19 +102,19 @@ bool Trunk::enable() {
   return false;
 }
 
-// Somebody else's tree beside ours may still need the controller; then the kernel refuses, and we
+// Another process's tree beside ours may still need the controller; then the kernel refuses, and we
 // stay where we are.
 void Trunk::disable() {
   if (std::exchange(enabled, false)) write_text(own + "/cgroup.subtree_control", "-" + controller);
-  if (!aside) return;
+  if (!agent_group) return;
   write_text(own + "/cgroup.procs", "0");
-  aside.remove();
+  agent_group.remove();
 }
 
 // Makes the tree's directory in one hierarchy and keeps it locked.
 Result<void> plant(Group& group, const OwnGroup& own, const std::string& name) {
   remove_abandoned_groups(own.directory, std::string(kGroupPrefix));
-  // Another launcher that clears up may take it between the two steps.
+  // Another launcher that cleans up may remove it between the two steps.
   constexpr int kTries = 10;
   for (int i = 0; i < kTries && !group.fd; ++i) {
     auto made = make_group(own.directory, std::string(kGroupPrefix) + name);
@@ -145,7 +145,7 @@ struct CgroupTree::Impl {
 };
 
 struct CgroupLeaf::Impl {
-  // Below the leaf's groups: it must go after them.
+  // Below the leaf's groups: it must be removed after them.
   std::shared_ptr<Trunk> trunk;
   Group unified;
   Group memory_v1;
@@ -221,8 +221,8 @@ Result<std::unique_ptr<CgroupLeaf>> CgroupTree::make_leaf(const std::string& nam
     return no_leaf(ErrorKind::Refused, "a memory limit needs the memory controller, and " +
                                            trunk.unified.path + " has none" + kHowToGetOne);
   leaf->limited = true;
-  // With swap left open the limit would only make the worker slow. Where swap is not counted the
-  // files are missing, which is as good.
+  // If swap were allowed, the limit would only make the worker slow. Where swap is not counted the
+  // files are missing, which is fine.
   const bool is_v1 = static_cast<bool>(leaf->memory_v1);
   const std::string file =
       is_v1 ? leaf->memory_v1.path + "/memory.limit_in_bytes" : leaf->unified.path + "/memory.max";
@@ -244,7 +244,7 @@ int CgroupLeaf::born_in() const { return impl_->unified.fd.get(); }
 
 std::vector<GroupToJoin> CgroupLeaf::join() const {
   if (!impl_->memory_v1) return {};
-  // A limit must hold from the first instruction; for an account that is not worth a slow start.
+  // A limit must hold from the first instruction; an account is not worth a slow start.
   return {{.procs = impl_->memory_v1.fd.get(), .later = !impl_->limited}};
 }
 

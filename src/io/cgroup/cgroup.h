@@ -27,7 +27,7 @@ namespace regroup::io {
 
 class CgroupLeaf {
  public:
-  ~CgroupLeaf();  // Removes its directories; what still lives in them keeps them.
+  ~CgroupLeaf();  // Removes its directories, unless processes are still alive in them.
   CgroupLeaf(const CgroupLeaf&) = delete;
   CgroupLeaf& operator=(const CgroupLeaf&) = delete;
 
@@ -38,7 +38,7 @@ class CgroupLeaf {
   // A new leaf has counted nothing. The limit is the leaf's own.
   MemoryAccount memory() const;
   std::vector<pid_t> members() const;    // As far as they can be told.
-  std::optional<int> populated() const;  // 0: nobody is in it any more. Empty: cannot be told.
+  std::optional<int> populated() const;  // 0: no process is in it any more. Empty: unknown.
   bool kill_all() const;                 // False: the kernel has no cgroup.kill, or refused.
   const std::string& directory() const;  // Of the v2 leaf; empty if there is none.
 
@@ -49,7 +49,7 @@ class CgroupLeaf {
   std::unique_ptr<Impl> impl_;
 };
 
-// What tests look at instead of the real thing.
+// What tests look at instead of the real files.
 struct CgroupView {
   std::string proc = "/proc";
   std::string controller = "memory";  // The one to enable in v2.
@@ -61,11 +61,12 @@ class CgroupTree {
   // Fails where no tree is writable; the message says what is missing and how to get it.
   //
   // In v2 a group cannot both hold processes and count for its children one by one. If this process
-  // is alone in its group it steps aside, into a group of its own beside the tree, until the tree
-  // is gone. If it is not, nothing counts memory: open the tree before starting other processes.
+  // is alone in its group it moves out of the way, into a group of its own beside the tree, until
+  // the tree is gone. If it is not, nothing counts memory: open the tree before starting other
+  // processes.
   static Result<std::unique_ptr<CgroupTree>> open(const std::string& name,
                                                   const CgroupView& view = {});
-  // Its directories go when the last leaf has gone too; what still lives in them keeps them.
+  // Its directories are removed after the last leaf, unless processes are still alive in them.
   ~CgroupTree();
   CgroupTree(const CgroupTree&) = delete;
   CgroupTree& operator=(const CgroupTree&) = delete;

@@ -40,8 +40,8 @@ std::optional<MemoryAccount> own_memory_account(const std::string& proc) {
     auto account = read_memory_account(directory);
     if (account && !nearest) nearest = account;
     if (account && account->limit_bytes) {
-      // v1 counts a kill only in the group that the process was in, not in those above. Ours and
-      // the limited one are what we look at; kills in its other children are missed.
+      // v1 counts a kill only in the group that the process was in, not in those above. We look at
+      // our own group and the one with the limit; kills in its other children are missed.
       if (v1 && account->group != nearest->group && nearest->oom_kills)
         account->oom_kills = account->oom_kills.value_or(0) + *nearest->oom_kills;
       return account;

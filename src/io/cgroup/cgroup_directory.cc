@@ -51,7 +51,7 @@ Result<std::string> make_group(const std::string& parent, const std::string& nam
   }
   return fail(ErrorKind::Io, "cannot make " + wanted + ": it and " +
                                  std::to_string(kNamesTried - 1) +
-                                 " more of the name are in use. Remove those that nobody needs.");
+                                 " more of the name are in use. Remove those that are not needed.");
 }
 
 void remove_abandoned_groups(const std::string& parent, const std::string& prefix) {

@@ -33,9 +33,9 @@ bool lists(std::string_view comma_separated, std::string_view wanted) {
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-bool is_aside(std::string_view directory) {
+bool is_for_the_agent(std::string_view directory) {
   const std::string_view name = directory.substr(directory.rfind('/') + 1);
-  return name.starts_with(kGroupPrefix) && name.ends_with(kAsideSuffix);
+  return name.starts_with(kGroupPrefix) && name.ends_with(kAgentSuffix);
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ std::optional<std::string> group_path(std::string_view proc_cgroup, std::string_
 }
 
 std::optional<std::string> directory_in(const CgroupMount& mount, std::string_view path) {
-  // "/.." leads out of our cgroup namespace, to where names are not ours to know.
+  // "/.." leads out of our cgroup namespace, where we cannot know the names.
   if (!path.starts_with('/') || path.starts_with("/..")) return {};
   if (mount.root != "/") {
     if (!path.starts_with(mount.root)) return {};
@@ -85,7 +85,7 @@ std::optional<std::string> directory_in(const CgroupMount& mount, std::string_vi
 }
 
 std::optional<std::uint64_t> parse_limit(std::string_view text) {
-  // v1 says "none" with the largest number of whole pages, which depends on the page's size.
+  // v1 has the largest number of whole pages for "none", and it depends on the page's size.
   constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
   const auto bytes = parse_number(text);
   return bytes && *bytes < kNoLimit ? bytes : std::nullopt;
@@ -101,9 +101,9 @@ std::optional<OwnGroup> find_own_group(const std::string& proc, std::string_view
     if (mount.unified != controller.empty()) continue;
     if (!mount.unified && !lists(mount.options, controller)) continue;
     auto directory = directory_in(mount, *path);
-    // Another mount may lie over this one, and the group may be gone already.
+    // Another mount may hide this one, and the group may be gone already.
     if (!directory || !exists(*directory + "/cgroup.procs")) continue;
-    while (directory->size() > mount.point.size() && is_aside(*directory))
+    while (directory->size() > mount.point.size() && is_for_the_agent(*directory))
       directory->resize(directory->rfind('/'));
     return OwnGroup{.directory = *directory, .top = mount.point};
   }

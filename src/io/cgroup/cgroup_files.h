@@ -25,7 +25,7 @@ std::optional<std::string> group_path(std::string_view proc_cgroup, std::string_
 // The directory of a group, as seen through a mount; empty if the mount does not show it.
 std::optional<std::string> directory_in(const CgroupMount& mount, std::string_view path);
 
-// A file that holds a limit. "max", and the huge numbers that v1 has instead, are none.
+// A file that holds a limit. "max", and the huge numbers that v1 has instead, mean none.
 std::optional<std::uint64_t> parse_limit(std::string_view text);
 
 // A directory of ours, and the highest one above it that can be seen.
@@ -34,11 +34,11 @@ struct OwnGroup {
   std::string top;
 };
 
-// Where this process is, for a v1 controller or for v2 (""). A group that we made only to step
-// aside (kAsideSuffix) counts as the one above it. `proc` is /proc, or a test's.
+// Where this process is, for a v1 controller or for v2 (""). A group that we made only to move out
+// of the way (kAgentSuffix) counts as the one above it. `proc` is /proc, or a test's.
 std::optional<OwnGroup> find_own_group(const std::string& proc, std::string_view controller);
 
 inline constexpr std::string_view kGroupPrefix = "regroup-";
-inline constexpr std::string_view kAsideSuffix = "-agent";
+inline constexpr std::string_view kAgentSuffix = "-agent";
 
 }  // namespace regroup::io

@@ -24,7 +24,7 @@ tl::unexpected<Error> cannot_make(const std::string& path, const std::string& wh
   return fail(kind, "cannot make the pipe " + path + ": " + why);
 }
 
-// Whether what is at the path is a left-over that nobody misses; if so, it is removed.
+// Whether the file at the path is a left-over that no process uses; if so, it is removed.
 Result<void> make_way(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
@@ -46,7 +46,7 @@ Result<void> make_way(const std::string& path) {
                          "a pipe is there, and somebody reads it: another launcher? Stop it, "
                          "or choose another path.");
     if (errno != ENXIO && errno != ENOENT)
-      return cannot_make(path, "a pipe of somebody else is there: " + error_in_words(errno) +
+      return cannot_make(path, "a pipe that is not ours is there: " + error_in_words(errno) +
                                    ". Choose another path.");
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT)
@@ -55,7 +55,7 @@ Result<void> make_way(const std::string& path) {
   return {};
 }
 
-// While it lives, a write to a pipe without readers fails with EPIPE, and no signal comes of it.
+// While it lives, a write to a pipe without readers fails with EPIPE, without a signal.
 class NoSigpipe {
  public:
   NoSigpipe() {
@@ -102,21 +102,21 @@ Result<std::unique_ptr<Fifo>> Fifo::create(const std::string& path) {
   if (::mkfifo(path.c_str(), S_IRUSR | S_IWUSR) != 0) {
     const int error = errno;
     return cannot_make(
-        path, error == EEXIST ? std::string("somebody else is making one there. Choose another "
+        path, error == EEXIST ? std::string("another process is making one there. Choose another "
                                             "path.")
                               : error_in_words(error) +
                                     ". Choose another path, in a directory that is there and can "
                                     "be written to.");
   }
-  // To read and to write: so it has a reader for good, opening it does not wait for a writer, and
-  // there is no end of file each time that the last one goes.
+  // Opened to read and to write: so the pipe always has a reader, opening does not wait for a
+  // writer, and there is no end of file each time that the last writer closes it.
   Descriptor fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   const int error = errno;
   std::unique_ptr<Fifo> fifo(new Fifo(path, std::move(fd)));
   struct stat info {};
   if (!fifo->fd_ || ::fstat(fifo->fd_.get(), &info) != 0 || !S_ISFIFO(info.st_mode)) {
     ::unlink(path.c_str());
-    return cannot_make(path, fifo->fd_ ? "somebody has replaced it" : error_in_words(error),
+    return cannot_make(path, fifo->fd_ ? "another process has replaced it" : error_in_words(error),
                        ErrorKind::Io);
   }
   fifo->device_ = info.st_dev;
@@ -164,7 +164,7 @@ Result<void> write_to_fifo(const std::string& path, std::string_view text, Durat
   const Instant until = deadline_after(patience);
   for (;;) {
     const ssize_t count = ::write(fd.get(), text.data(), text.size());
-    if (count >= 0) return {};  // All of it: so short a text is never cut.
+    if (count >= 0) return {};  // All of it was written: so short a text is never cut.
     const int error = errno;
     if (error == EINTR) continue;
     if (error == EPIPE) {

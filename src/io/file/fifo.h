@@ -25,8 +25,8 @@ class Loop;
 
 class Fifo {
  public:
-  // Only our user may open it. A pipe that an earlier run has left, which nobody reads, and an
-  // empty file are replaced; anything else at the path is somebody's, and is refused.
+  // Only our user may open it. A pipe that an earlier run has left, without a reader, and an empty
+  // file are replaced; anything else at the path may belong to another program, and is refused.
   static Result<std::unique_ptr<Fifo>> create(const std::string& path);
   ~Fifo();
   Fifo(const Fifo&) = delete;
@@ -35,7 +35,7 @@ class Fifo {
   // Calls back while there is something to read. False: no descriptors or memory left.
   bool watch(Loop& loop, std::function<void()> readable);
 
-  // What is there, at most `room`; never waits, and never sees an end.
+  // What is there, at most `room`; never waits, and never reports an end.
   std::size_t read(std::span<char> room) const;
 
   const std::string& path() const { return path_; }
@@ -53,10 +53,10 @@ class Fifo {
   std::unique_ptr<Watch> watch_;
 };
 
-// Writes a text of at most PIPE_BUF bytes as a whole into somebody's named pipe: opens it, writes,
-// closes it. Waits while the pipe is full, at most `patience`. Raises no SIGPIPE.
-// InvalidArgument: too long, or there is no pipe at the path. Connection: nobody reads. Timeout:
-// somebody should, but does not.
+// Writes a text of at most PIPE_BUF bytes as a whole into another process's named pipe: opens it,
+// writes, closes it. Waits while the pipe is full, at most `patience`. Raises no SIGPIPE.
+// InvalidArgument: too long, or there is no pipe at the path. Connection: the pipe has no reader.
+// Timeout: it has one that does not read.
 Result<void> write_to_fifo(const std::string& path, std::string_view text, Duration patience);
 
 }  // namespace regroup::io

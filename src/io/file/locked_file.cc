@@ -28,16 +28,18 @@ Result<LockedFile> LockedFile::open(const std::string& path, Lock lock, Instant 
   LockedFile file(Descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0644)), path);
   if (!file.fd_) return file.failed("open");
   const int operation = (lock == Lock::Exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB;
-  // flock knows no deadline. Holders keep the lock for microseconds, so the first tries are quick.
+  // flock has no deadline. Holders keep the lock for microseconds, so the first tries are quick.
   Duration pause = 50us;
   while (::flock(file.fd_.get(), operation) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return file.failed("lock");
     if (now() >= deadline)
-      return fail(ErrorKind::Timeout, "cannot lock '" + path + "': somebody holds it all the time");
+      return fail(ErrorKind::Timeout,
+                  "cannot lock '" + path + "': another process holds the lock all the time");
     std::this_thread::sleep_for(pause);
     if (pause < 5ms) pause *= 2;
   }
-  // Somebody may have removed it between our open and our lock; what we wrote there would be lost.
+  // The file may have been removed between our open and our lock; what we wrote there would be
+  // lost.
   struct stat info {};
   if (::fstat(file.fd_.get(), &info) != 0) return file.failed("look at");
   if (info.st_nlink == 0) return open(path, lock, deadline);
@@ -90,7 +92,7 @@ Result<void> LockedFile::append(std::string_view bytes) {
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) {
       auto failure = failed("write to");
-      // Nothing better is left if this fails too.
+      // If this fails too, nothing better is left to do.
       [[maybe_unused]] const auto taken_back = truncate(*before);
       return failure;
     }

@@ -31,8 +31,8 @@ class FileAnchor {
 // Open and locked for as long as the object lives.
 class LockedFile {
  public:
-  // An exclusive one creates the file (mode 0644); for a shared one it must be there. The lock is
-  // tried for until the deadline.
+  // An exclusive lock creates the file (mode 0644); for a shared one it must exist. Tries to get
+  // the lock until the deadline.
   static Result<LockedFile> open(const std::string& path, Lock lock, Instant deadline);
 
   Result<std::uint64_t> size() const;
@@ -44,11 +44,11 @@ class LockedFile {
   // Appends the bytes from `offset` to the end of the file to `out`.
   Result<void> read_from(std::uint64_t offset, ByteBuffer& out) const;
 
-  // All of it or nothing: a torn record at the end would hang PyTorch's readers for ever, so what a
-  // full disk cut short is taken back.
+  // All of it or nothing: a torn record at the end would hang PyTorch's readers for ever, so a
+  // write that a full disk cut short is taken back.
   Result<void> append(std::string_view bytes);
 
-  // Cuts off what is behind `size`.
+  // Cuts off everything after `size`.
   Result<void> truncate(std::uint64_t size);
 
  private:

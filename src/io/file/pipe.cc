@@ -50,8 +50,8 @@ Got read_available(int fd, std::span<char> room) {
     }
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) break;
-    // A pseudo-terminal says EIO once the last slave is closed and its data is read; there is
-    // nothing to hope for after any other error either.
+    // A pseudo-terminal says EIO once the last slave is closed and its data is read; after any
+    // other error nothing more can come either.
     got.end = true;
     break;
   }
@@ -68,7 +68,7 @@ Put write_all(int fd, std::string_view bytes) {
     }
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) {
-      // Somebody who shares it with us made it non-blocking; that is theirs to say.
+      // A process that shares it with us made it non-blocking, and may have its reasons.
       pollfd writable{fd, POLLOUT, 0};
       ::poll(&writable, 1, -1);
       continue;

@@ -17,26 +17,26 @@ struct Pipe {
   Descriptor write;  // Blocks, as programs expect of their output.
   std::size_t capacity = 0;
 };
-// Of `capacity` bytes, or less where the system is sparing with memory.
+// Of `capacity` bytes, or less where the system limits memory for pipes.
 Result<Pipe> make_pipe(std::size_t capacity);
 
 struct Got {
   std::size_t bytes = 0;
-  bool end = false;  // Nobody holds the other end any more, and all was read.
+  bool end = false;  // The other end is closed, and everything was read.
 };
-// Until `room` is full or there is nothing more for now. Of a pipe or the master of a
+// Reads until `room` is full or there is nothing more for now. For a pipe or the master of a
 // pseudo-terminal.
 Got read_available(int fd, std::span<char> room);
 
-// All of it, waiting as long as it takes. The error is errno in words. Fewer bytes were written
-// than asked for only with an error.
+// Writes all of it, waiting as long as it takes. The error is errno in words. Fewer bytes are
+// written than asked for only with an error.
 struct Put {
   std::size_t bytes = 0;
   int error = 0;  // errno; 0: none.
 };
 Put write_all(int fd, std::string_view bytes);
 
-// What people call an errno.
+// The text of an errno, for messages.
 std::string error_in_words(int error);
 
 Result<Descriptor> open_null();        // To write to: /dev/null.
@@ -50,7 +50,7 @@ bool is_same_file(int fd, int other);
 class WakeUp {
  public:
   static Result<WakeUp> open();
-  int descriptor() const { return fd_.get(); }  // Readable once somebody has called ring().
+  int descriptor() const { return fd_.get(); }  // Readable once ring() was called.
   void ring() const;
   void clear() const;
 

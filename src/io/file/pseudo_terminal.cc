@@ -30,7 +30,7 @@ Result<PseudoTerminal> make_pseudo_terminal(int like) {
 
   termios modes{};
   if (::tcgetattr(made.slave.get(), &modes) != 0) return failed();
-  // Our own terminal turns newlines into line ends; twice would be once too often.
+  // Our own terminal already turns newlines into line ends; doing it here too would double them.
   modes.c_oflag &= ~static_cast<tcflag_t>(OPOST);
   modes.c_lflag &= ~static_cast<tcflag_t>(ECHO | ECHONL | ICANON);
   if (::tcsetattr(made.slave.get(), TCSANOW, &modes) != 0) return failed();

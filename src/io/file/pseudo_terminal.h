@@ -13,7 +13,7 @@ struct PseudoTerminal {
 };
 
 // Bytes come through unchanged, nothing is echoed, and the window is as large as that of `like`.
-// Fails where the system has none to give; a pipe serves then.
+// Fails where the system has no terminal left; the caller then uses a pipe.
 Result<PseudoTerminal> make_pseudo_terminal(int like);
 
 // The window of `to` becomes as large as that of `from`, if both are terminals.

@@ -46,7 +46,7 @@ Result<std::unique_ptr<SharedCells>> SharedCells::create(std::size_t cells) {
   const std::string path =
       "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd.get());
   if (::fchmod(fd.get(), S_IRUSR | S_IWUSR) != 0) return cannot("make", path, errno);
-  // Its memory is taken now: where there is none left, a store into a hole would kill us.
+  // Its memory is reserved now: with none left, a store into a hole would kill us.
   if (const int error = ::posix_fallocate(
           fd.get(), 0, static_cast<off_t>(cells * sizeof(std::atomic<std::int64_t>)));
       error != 0)
@@ -59,7 +59,7 @@ Result<std::unique_ptr<SharedCells>> SharedCells::create(std::size_t cells) {
 }
 
 Result<std::unique_ptr<SharedCells>> SharedCells::open(const std::string& path, std::size_t cells) {
-  // Not blocking: the path may have become that of somebody's pipe.
+  // Not blocking: the path may have become that of another process's pipe.
   const Descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return cannot("open", path, errno);
   std::unique_ptr<SharedCells> shared(new SharedCells(path, cells));

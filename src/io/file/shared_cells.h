@@ -1,6 +1,6 @@
 // A few numbers that two processes share: a small file in memory, mapped into both. It has no name
-// on any disk, so nobody can be there first and nothing is left behind; and nobody can make it
-// shorter, which would kill whoever reads its end.
+// on any disk, so no other process can create it first and nothing is left behind; and it cannot be
+// made shorter, which would kill a process that reads its end.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ class SharedCells {
  public:
   // Only our user may open it, and only while the object is there. All cells are 0.
   static Result<std::unique_ptr<SharedCells>> create(std::size_t cells);
-  // One that somebody has created, by its path(). Nothing else is mapped: in another namespace, or
-  // when its owner has ended, the path may be that of any file.
+  // Opens the cells that another process has created, by their path(). Nothing else is mapped: in
+  // another namespace, or when its owner has ended, the path may be that of any file.
   static Result<std::unique_ptr<SharedCells>> open(const std::string& path, std::size_t cells);
   ~SharedCells();
   SharedCells(const SharedCells&) = delete;

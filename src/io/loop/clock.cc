@@ -16,8 +16,8 @@ std::int64_t utc_micros() {
 }
 
 BothClocks read_both_clocks() {
-  // If we lose the CPU between the two, they are not of one moment: then once more, and the best of
-  // them counts.
+  // If we lose the CPU between the two, they are not of one moment: then we try again, and the best
+  // try counts.
   constexpr int kTries = 4;
   constexpr Duration kClose = 20us;
   BothClocks best{};

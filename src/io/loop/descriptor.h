@@ -3,7 +3,8 @@
 
 namespace regroup::io {
 
-// Closed when it goes; errno is as before then, so that it can still tell why it went. -1: none.
+// Closed when destroyed; that leaves errno unchanged, so that the caller can still tell what
+// failed. -1: none.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -14,7 +15,7 @@ class Descriptor {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
-  // False: errno says why what was written may be lost. It is closed all the same.
+  // False: what was written may be lost, and errno says why. It is closed in any case.
   bool close();
 
  private:

@@ -29,8 +29,8 @@ namespace {
 
 constexpr Instant kNever{Duration::max()};
 
-// Decides when lingering pays. Each time it was in vain, twice as many turns go by before the next
-// attempt, so a loop with a request every few milliseconds spends next to nothing on it.
+// Decides when lingering pays. Each time it found nothing, twice as many turns go by before the
+// next attempt, so a loop with a request every few milliseconds spends next to nothing on it.
 class LingerJudge {
  public:
   bool worth_trying() { return skip_ == 0 || --skip_ == 0; }
@@ -46,8 +46,8 @@ class LingerJudge {
   unsigned skip_ = 0;
 };
 
-// A descriptor of the loop's own. That it is ready is only noted down: what follows from it must
-// not run from inside ReadySet::dispatch(), because it may call read_what_is_ready().
+// A descriptor of the loop's own. When it is ready, that is only noted: the work must not run from
+// inside ReadySet::dispatch(), because it may call read_what_is_ready().
 class Bell final : public Watcher {
  public:
   Bell() = default;
@@ -79,7 +79,7 @@ class Bell final : public Watcher {
 };
 
 void hang_or_throw(Bell& bell, int fd, ReadySet& set, const char* what) {
-  // Told once for each ring, so nobody has to read the descriptor to silence it.
+  // Edge-triggered: reported once for each ring, so the descriptor need not be read.
   if (!bell.hang(fd, set, EPOLLIN | EPOLLET))
     throw std::system_error(errno, std::generic_category(), what);
 }
@@ -105,7 +105,7 @@ struct Loop::Impl {
   bool turn(bool may_sleep) {
     arm();
     const bool busy = posted.rang || due.rang;
-    // Read last: who stops us rings afterwards.
+    // Read last, because stop() rings after it has set the flag.
     const bool came =
         may_sleep && !busy && !stopped ? sockets.sleep_and_dispatch() : sockets.dispatch();
     if (signalled.rang && !stopped) hear_signal();
@@ -133,7 +133,8 @@ struct Loop::Impl {
     const bool lingers = options.linger > Duration{};
     while (!stopped)
       if (!lingers || !judge.worth_trying() || !comes_soon()) turn(true);
-    // Who stopped us may still be ringing, and the loop may be gone with our return.
+    // The thread that stopped us may still be ringing, and the loop may be destroyed once we
+    // return.
     const std::lock_guard lock(mutex);
   }
 
@@ -182,7 +183,7 @@ struct Loop::Impl {
       tasks.pop_front();
       lock.unlock();
       task();
-      task = nullptr;  // What it owned may post as it goes.
+      task = nullptr;  // What it owned may post while it is destroyed.
       lock.lock();
     }
     posted.rang = !tasks.empty();
@@ -210,14 +211,15 @@ struct Loop::Impl {
   TimerHeap timers;
   Instant armed_for = kNever;
   // Timers due by then have had their turn. A timer that is set to an earlier instant counts as due
-  // then: else one that sets itself to the past again and again would always be before the others.
+  // then; otherwise one that sets itself to the past again and again would always run before the
+  // others.
   Instant passed{};
 
   LingerJudge judge;
   std::map<int, std::function<void(const SignalEvent&)>> handlers;
 
   std::atomic<bool> stopped = false;
-  std::mutex mutex;  // Held while somebody rings, too: see run().
+  std::mutex mutex;  // Held also while a thread rings: see run().
   std::deque<std::function<void()>> tasks;
 };
 
@@ -273,7 +275,7 @@ Timer::~Timer() { cancel(); }
 
 void Timer::set(Instant at, std::function<void()> task) {
   impl_->loop.timers.set(impl_->entry, std::max(at, impl_->loop.passed));
-  // The earlier task goes last: it may own this timer.
+  // The earlier task is destroyed last: it may own this timer.
   impl_->entry.task.swap(task);
 }
 

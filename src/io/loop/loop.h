@@ -3,9 +3,9 @@
 // Everything handed to it runs on the thread that calls run(). Only post() and stop() may be called
 // from other threads.
 //
-// In one turn those descriptors that are ready are served first, then a signal, then the timers
-// that are due, then what was posted before the turn. What comes meanwhile has the next turn, so
-// nobody who keeps asking for more holds up the others.
+// In one turn the descriptors that are ready are served first, then a signal, then the timers that
+// are due, then what was posted before the turn. What comes meanwhile has the next turn, so a busy
+// source cannot hold up the others.
 #pragma once
 
 #include <sys/types.h>
@@ -21,16 +21,16 @@ namespace regroup::io {
 class ReadySet;
 
 struct LoopOptions {
-  // After something happened, look again for so long before going to sleep. A client that waits for
-  // our answer asks again within microseconds, and a sleep and a wake-up cost more than that: both
-  // sides gain. It gives way to other processes, and stops by itself when it does not pay (see
+  // After something happened, look again for this long before going to sleep. A client that waits
+  // for our answer asks again within microseconds, and a sleep and a wake-up cost more than that:
+  // both sides gain. It yields to other processes, and stops by itself when it does not pay (see
   // loop.cc). Zero: sleep at once.
   Duration linger{};
 };
 
 struct SignalEvent {
   int number = 0;
-  pid_t sender = 0;        // 0: the kernel, or somebody outside of our pid namespace.
+  pid_t sender = 0;        // 0: the kernel, or a process outside of our pid namespace.
   bool by_kernel = false;  // As for Ctrl-C.
 };
 
@@ -42,15 +42,15 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // Until stop(), also one from before. What is still to be done then is never done: a loop runs
-  // once.
+  // Runs until stop(), even if that was called before. Work that is left then is never done: a loop
+  // runs once.
   void run();
   void stop();
   void post(std::function<void()> task);  // In the order of the calls.
 
-  // Whoever has sent something hears it now. For a timer's task that judges who has been silent:
-  // after a slow turn of ours its moment may come before what lies in the sockets has been read.
-  // Not from inside a call of a connection.
+  // Delivers everything that has been sent to us by now. For a timer's task that judges which peers
+  // have been silent: after a slow turn of ours the timer may fire before what is in the sockets
+  // has been read. Not from inside a call of a connection.
   void read_what_is_ready();
 
   // The signal no longer interrupts anything; it becomes an event. Threads that exist already must

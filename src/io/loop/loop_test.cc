@@ -250,7 +250,7 @@ TEST(Loop, IsStoppedByAnotherThreadWhetherItSleepsOrLingers) {
     auto opened = Loop::open({.linger = round % 2 == 0 ? Duration{} : Duration{100us}});
     std::thread other([&loop = **opened] { loop.stop(); });
     (*opened)->run();
-    opened->reset();  // Whoever stopped it has let go of it.
+    opened->reset();  // The thread that stopped it does not hold it any more.
     other.join();
   }
 }

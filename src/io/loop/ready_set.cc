@@ -40,8 +40,9 @@ bool ReadySet::dispatch_within(int milliseconds) {
 }
 
 void ReadySet::dispatch_all() {
-  // The kernel puts who was told, and is ready again, behind all the others. So whoever is ready
-  // now comes before a busy one has its second turn; those who are always busy must not hold us.
+  // The kernel puts a descriptor that was reported, and is ready again, behind all the others. So
+  // every one that is ready now comes before a busy one has its second turn; those that are always
+  // busy must not hold us.
   constexpr int kMostBatches = 1024;
   for (int batches = 0; batches < kMostBatches; ++batches) {
     dispatch();

@@ -1,7 +1,8 @@
-// Descriptors and who is called when they are ready: one epoll set, which is the heart of a loop.
+// Descriptors and the watchers that are called when they are ready: one epoll set, the core of a
+// loop.
 //
 // A busy store has a socket ready at every look, so nothing stands between the kernel's list and
-// the one who is called: no operation, no queue. Lives on the thread of its loop.
+// the watcher: no operation, no queue. Lives on the thread of its loop.
 #pragma once
 
 #include <sys/epoll.h>
@@ -13,7 +14,7 @@
 
 namespace regroup::io {
 
-// Hears that its descriptor is ready. Level-triggered: it is called again as long as it is. Remove
+// Called when its descriptor is ready. Level-triggered: it is called again as long as it is. Remove
 // a watcher before it is destroyed, and never destroy the one that is running.
 class Watcher {
  public:
@@ -31,22 +32,22 @@ class ReadySet {
   void change(int fd, std::uint32_t events, Watcher& watcher);
   void remove(int fd, Watcher& watcher);
 
-  // Calls those who are ready now, a batch of them at most. False if nobody is.
+  // Calls the watchers that are ready now, a batch of them at most. False if none is.
   bool dispatch() { return dispatch_within(0); }
 
-  // The same, but sleeps until somebody is. False if a signal's handler interrupted the sleep.
+  // The same, but sleeps until one is. False if a signal's handler interrupted the sleep.
   bool sleep_and_dispatch() { return dispatch_within(-1); }
 
-  // Calls everybody who is ready now, once at least; not from inside a watcher's call.
+  // Calls every watcher that is ready now, at least once; not from inside a watcher's call.
   void dispatch_all();
 
-  int descriptor() const { return epoll_.get(); }  // Readable when somebody is ready.
+  int descriptor() const { return epoll_.get(); }  // Readable when a watcher is ready.
 
  private:
   bool dispatch_within(int milliseconds);
 
   Descriptor epoll_;
-  // Of the dispatch that is under way: a watcher that is removed must not be called any more.
+  // For the dispatch that is under way: a watcher that is removed must not be called any more.
   std::array<epoll_event, 256> batch_;
   int batch_size_ = 0;
   bool more_ = false;  // The last batch was full.

@@ -21,7 +21,8 @@ class TimerHeap {
   struct Entry {
     static constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
     Instant at{};
-    std::uint64_t order = 0;  // Of two that are due at one instant the one that was set first wins.
+    // Of two that are due at one instant, the one that was set first runs first.
+    std::uint64_t order = 0;
     std::size_t place = kNowhere;
     std::function<void()> task;
   };

@@ -83,7 +83,7 @@ std::vector<Gpu> visible_mig_device(const std::vector<Gpu>& gpus, std::string_vi
     for (const std::string& mig : gpu.mig_uuids)
       if (mig.starts_with(entry))
         return {Gpu{.uuid = mig, .pci_address = gpu.pci_address, .mig_uuids = {}}};
-    // How drivers before R470 spelt it, and later ones still accept: MIG-GPU-<uuid>/<gi>/<ci>.
+    // The spelling of drivers before R470, which later ones still accept: MIG-GPU-<uuid>/<gi>/<ci>.
     const std::string_view parent = entry.substr(kMig.size(), entry.find('/') - kMig.size());
     if (!gpu.uuid.empty() && parent == gpu.uuid)
       return {Gpu{.uuid = std::string(entry), .pci_address = gpu.pci_address, .mig_uuids = {}}};
@@ -125,7 +125,7 @@ std::vector<Gpu> find_nvidia_gpus(const std::string& root) {
     if (const auto label = text.find(kLabel); label != std::string::npos) {
       const auto begin = label + kLabel.size();
       gpu.uuid = trimmed(std::string_view(text).substr(begin, text.find('\n', begin) - begin));
-      // "GPU-????????-..." until somebody opens the device.
+      // "GPU-????????-..." until a process opens the device.
       if (gpu.uuid.find('?') != std::string::npos) gpu.uuid.clear();
     }
     gpus.push_back(std::move(gpu));
@@ -200,7 +200,7 @@ Devices look_for_devices() {
   const VisibleDevices visible{.cuda = variable("CUDA_VISIBLE_DEVICES"),
                                .hip = variable("HIP_VISIBLE_DEVICES"),
                                .rocr = variable("ROCR_VISIBLE_DEVICES")};
-  // NVML first: of a machine that a batch system shares out, /proc and /dev show all of it.
+  // NVML first: on a machine that a batch system divides, /proc and /dev show all of it.
   auto nvidia = nvml_gpus();
   if (!nvidia) nvidia = find_nvidia_gpus("");
   Devices devices = nvidia->empty() ? narrow_amd(find_amd_gpus(""), visible)
@@ -210,7 +210,7 @@ Devices look_for_devices() {
 }
 
 std::vector<int> allowed_cpus() {
-  // The kernel refuses a set smaller than its own; it does not tell how large that is.
+  // The kernel refuses a set smaller than its own, and does not tell how large that is.
   constexpr std::size_t kMostCpus = 1 << 16;
   for (std::size_t size = CPU_SETSIZE; size <= kMostCpus; size *= 2) {
     std::vector<cpu_set_t> set(size / CPU_SETSIZE);

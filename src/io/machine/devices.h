@@ -1,5 +1,5 @@
 // What workers can run on: the CPUs that this process may use, and the GPUs that CUDA or HIP will
-// show them. Neither of the two is needed to find out, nor is a context opened on any GPU.
+// show them. Finding out needs neither of the two, and opens no context on any GPU.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct Devices {
   std::string narrowed_by = {};  // "CUDA_VISIBLE_DEVICES=0,1"; empty: all that are present show.
 };
 
-// Loads NVML, which wakes up GPUs that nobody uses and may take a second: only for those who need
-// GPUs. Others are served by allowed_cpus().
+// Loads NVML, which wakes up idle GPUs and may take a second: call it only if you need GPUs. For
+// CPUs there is allowed_cpus().
 Devices look_for_devices();
 
 std::vector<int> allowed_cpus();
@@ -32,9 +32,9 @@ std::vector<Gpu> find_nvidia_gpus(const std::string& root);
 std::vector<Gpu> find_amd_gpus(const std::string& root);
 
 // What CUDA shows of the GPUs under this CUDA_VISIBLE_DEVICES, as PyTorch counts them. The first
-// entry says whether all are numbers, beginnings of UUIDs, or MIG devices. An entry that fits no
+// entry decides whether all are numbers, beginnings of UUIDs, or MIG devices. An entry that fits no
 // GPU, or more than one, ends the list; a GPU listed twice leaves none at all. Of MIG devices CUDA
-// shows a process one only, the first.
+// shows a process only the first.
 std::vector<Gpu> visible_gpus(const std::vector<Gpu>& gpus, std::string_view list);
 
 // The values of the variables of these names; empty: not set.
@@ -44,7 +44,8 @@ struct VisibleDevices {
   std::optional<std::string> rocr = {};
 };
 
-// Without the CPUs. HIP counts within what ROCR leaves, and takes CUDA's list for want of its own.
+// Without the CPUs. HIP counts within what ROCR leaves, and uses CUDA's list if it has none of its
+// own.
 Devices narrow_nvidia(std::vector<Gpu> gpus, const VisibleDevices& visible);
 Devices narrow_amd(std::vector<Gpu> gpus, const VisibleDevices& visible);
 

@@ -46,7 +46,7 @@ class Nvml {
   std::optional<std::vector<Gpu>> gpus() const {
     unsigned count = 0;
     if (!initialised_ || count_(&count) != 0) return {};
-    std::vector<Gpu> found(count);  // One that does not answer is still one that CUDA counts.
+    std::vector<Gpu> found(count);  // A GPU that does not answer is still counted by CUDA.
     for (unsigned index = 0; index < count; ++index) describe(index, found[index]);
     return found;
   }

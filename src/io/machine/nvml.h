@@ -8,8 +8,8 @@
 
 namespace regroup::io {
 
-// By PCI address, which is how NVML counts. Empty: the library is not there, or cannot say.
-// Loads it, and unloads it again: regroup is built without it, and most machines lack it.
+// By PCI address, which is NVML's order. Empty: the library is not there, or gives no answer. It is
+// loaded, and unloaded again: regroup is built without it, and most machines lack it.
 std::optional<std::vector<Gpu>> nvml_gpus();
 
 }  // namespace regroup::io

@@ -1,4 +1,4 @@
-// How the CPUs of this machine lie to each other and to the GPUs, read from sysfs.
+// How the CPUs of this machine are related to each other and to the GPUs, read from sysfs.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace regroup::io {
 
-// Cores and caches go by the lowest number among the CPUs that share them.
+// Cores and caches are named by the lowest number among the CPUs that share them.
 struct Cpu {
   int id = 0;
   int node = 0;
@@ -30,7 +30,7 @@ struct Topology {
 Result<Topology> read_topology(const std::vector<Gpu>& gpus, const std::vector<int>& allowed,
                                const std::string& root = "");
 
-// "0-2,4,6-7": ascending, each once. Empty: it is no such list.
+// "0-2,4,6-7": ascending, each once. Empty: it is not such a list.
 std::optional<std::vector<int>> parse_cpu_list(std::string_view text);
 
 }  // namespace regroup::io

@@ -46,7 +46,7 @@ Addresses look_up(const std::string& host, std::uint16_t port, int flags) {
 
 Addresses look_up_name(const std::string& host, std::uint16_t port) {
   auto found = look_up(host, port, 0);
-  // A bare container has no /etc/hosts, and everybody knows what is meant.
+  // A bare container has no /etc/hosts, but this name is clear without it.
   if (!found && host == "localhost") return look_up("127.0.0.1", port, AI_NUMERICHOST);
   return found;
 }

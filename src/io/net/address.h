@@ -29,7 +29,7 @@ struct Address {
 std::string join_host_port(std::string_view host, std::uint16_t port);
 
 // The addresses of a host, in the resolver's order, each once. A literal is answered at once; a
-// name is looked up on a thread of its own, because the resolver knows no deadline.
+// name is looked up on a thread of its own, because the resolver has no deadline.
 Result<std::vector<Address>> resolve(const std::string& host, std::uint16_t port, Instant deadline);
 
 }  // namespace regroup::io

@@ -84,13 +84,13 @@ Result<std::size_t> ClientSocket::receive(std::span<char> room, Instant deadline
   }
 }
 
-// Of a connection that the peer has reset already it fails, and there is nothing left to end.
+// It fails for a connection that the peer has reset already, and then there is nothing left to end.
 void ClientSocket::shut_down() { ::shutdown(socket_.get(), SHUT_RDWR); }
 
 Address ClientSocket::local_address() const {
   Address address;
   address.size = sizeof address.storage;
-  // Of a socket that was connected it cannot fail.
+  // For a socket that was connected it cannot fail.
   CHECK(::getsockname(socket_.get(), address.get(), &address.size) == 0);
   return address;
 }

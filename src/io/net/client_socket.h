@@ -18,20 +18,20 @@ class ClientSocket {
  public:
   static Result<ClientSocket> connect(const Address& address, Instant deadline);
 
-  // A timeout may leave part of it sent: the connection is of no use afterwards.
+  // A timeout may leave part of it sent: the connection cannot be used afterwards.
   Result<void> send(std::string_view bytes, Instant deadline);
 
-  // What there is, at least one byte. An end of the stream is an error.
+  // Reads what there is, at least one byte. An end of the stream is an error.
   Result<std::size_t> receive(std::span<char> room, Instant deadline);
 
-  // From any thread: nothing more goes out, and a step that another thread waits in ends at once
-  // with an error, as do later ones. What came before may still be received first.
+  // From any thread: nothing more is sent, and a call in which another thread waits ends at once
+  // with an error, as do later ones. Bytes that came before may still be received first.
   void shut_down();
 
   // The socket is the caller's from now on.
   Descriptor release() { return std::move(socket_); }
 
-  // Ours, as the peer's machine sees it if nobody translates addresses in between.
+  // Our address, as the peer's machine sees it if there is no address translation in between.
   Address local_address() const;
 
  private:

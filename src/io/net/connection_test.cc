@@ -178,7 +178,7 @@ TEST_F(ConnectionTest, ALocalNameIsBoundOnAllItsAddressesWithOnePort) {
 TEST(ClientSocket, GivesUpAtItsDeadline) {
   const auto opened = Loop::open();
   Loop& loop = **opened;
-  auto listener = Listener::open(loop, "127.0.0.1", 0);  // Nobody accepts.
+  auto listener = Listener::open(loop, "127.0.0.1", 0);  // Nothing accepts.
   auto address = resolve("127.0.0.1", (*listener)->port(), soon());
   auto socket = ClientSocket::connect(address->front(), soon());
   ASSERT_TRUE(socket);

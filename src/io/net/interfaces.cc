@@ -134,7 +134,7 @@ std::string host_text(const Address& address) {
 
 std::string host_name() {
   char name[HOST_NAME_MAX + 1];
-  // A name that does not fit may come without its end.
+  // A name that does not fit may come without a terminating zero.
   if (::gethostname(name, sizeof name) != 0) return {};
   name[sizeof name - 1] = '\0';
   return name;

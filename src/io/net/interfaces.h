@@ -22,13 +22,13 @@ bool is_loopback(const Address& address);    // 127.0.0.0/8, ::1, ::ffff:127.0.0
 bool is_wildcard(const Address& address);    // 0.0.0.0, ::
 bool is_link_local(const Address& address);  // 169.254.0.0/16, fe80::/10
 
-// The address that a text spells out; empty for a name. Asks nobody.
+// The address that a text spells out; empty for a name. Makes no lookup.
 std::optional<Address> literal_address(const std::string& host, std::uint16_t port = 0);
 
 // "10.0.0.1", "fe80::1%eth0": without the port, and a mapped IPv4 address as plain IPv4.
 std::string host_text(const Address& address);
 
-// As this machine calls itself, by gethostname(). Nobody else need know the name.
+// As this machine calls itself, by gethostname(). Other machines may not know the name.
 std::string host_name();
 
 }  // namespace regroup::io

@@ -41,7 +41,7 @@ std::string describe_bind_failure(const Address& address, int error) {
   }
 }
 
-// Leaves errno as it was, for the caller who can do without this address.
+// Leaves errno as it was, for a caller that can go on without this address.
 tl::unexpected<Error> bind_failure(const Address& address, int error) {
   auto failure = fail(ErrorKind::Io, describe_bind_failure(address, error));
   errno = error;
@@ -71,7 +71,7 @@ Result<Bound> bind_one(Address address) {
 Result<std::vector<Bound>> bind_all(const std::vector<Address>& addresses, std::uint16_t port) {
   std::vector<Bound> bound;
   for (Address address : addresses) {
-    // The first one chooses the port, if nobody else has.
+    // The first address chooses the port, if none was given.
     address.set_port(bound.empty() ? port : bound.front().address.port());
     auto one = bind_one(address);
     // A name such as localhost may stand for ::1 on a machine without IPv6.
@@ -100,7 +100,7 @@ class Acceptor final : private Watcher {
   }
 
  private:
-  // Everybody who stands in the queue, in one turn: a job's ranks come all at once.
+  // Accepts all that are in the queue, in one turn: a job's ranks come all at once.
   void ready(std::uint32_t) override {
     for (int n = 0; n < kAcceptsInOneTurn; ++n) {
       Address peer;
@@ -113,7 +113,7 @@ class Acceptor final : private Watcher {
       }
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
-      // Out of descriptors or memory. The queue would wake us at once, for nothing: wait a little.
+      // Out of descriptors or memory. The queue would wake us at once, without use: wait a little.
       on_trouble_(std::string("cannot accept a connection: ") + std::strerror(errno) +
                   (errno == EMFILE ? ". Raise the limit on open files (ulimit -n)." : ""));
       loop_.sockets().change(socket_.get(), 0, *this);

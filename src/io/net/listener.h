@@ -1,4 +1,4 @@
-// Server side of TCP: waits for those who connect. Lives on the loop's thread.
+// Server side of TCP: accepts connections. Lives on the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class Listener {
                                                 std::uint16_t port, Duration resolve_limit = 10s);
   virtual ~Listener() = default;
 
-  // `on_trouble` hears why a connection could not be accepted (no file descriptors, say); the
-  // listener pauses for a moment and goes on.
+  // `on_trouble` is told why a connection could not be accepted (for example, no file descriptors);
+  // the listener pauses for a moment and goes on.
   virtual void start(OnConnection on_connection, OnTrouble on_trouble) = 0;
 
   virtual std::uint16_t port() const = 0;

@@ -1,14 +1,14 @@
-// A port that is ours before anybody listens on it.
+// A port that is ours before anything listens on it.
 //
-// The kernel chose it and it stays bound, so the kernel gives it to nobody else: neither to a bind
+// The kernel chose it and it stays bound, so the kernel gives it to no one else: neither to a bind
 // to port 0 nor to an outgoing connection. It does not listen. A server that sets SO_REUSEADDR, as
-// PyTorch's and ours do, may bind and listen on it all the same, in whichever process; when that
-// one has gone, the port is reserved as before. So the number can be told to a worker that will
-// open the port much later, without the race of finding a free port and closing it again.
+// PyTorch's and ours do, may still bind and listen on it, in any process; when that server is gone,
+// the port is reserved as before. So the number can be given to a worker that will open the port
+// much later, without the race of finding a free port and closing it again.
 //
-// It is given back when the object goes; whoever listens on it goes on.
+// It is released when the object is destroyed; a server that listens on it goes on.
 //
-// It is no lock: whoever asks for just this number, with SO_REUSEADDR, gets it too.
+// It is no lock: a program that asks for exactly this number, with SO_REUSEADDR, gets it too.
 #pragma once
 
 #include <cstdint>

@@ -41,8 +41,8 @@ class TcpConnection final : public Connection, private Watcher {
     const auto bytes = output_.view();
     const ssize_t sent =
         ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    // A broken socket reports itself to the loop: the owner, who may be in the middle of something,
-    // hears of it from there.
+    // A broken socket reports itself to the loop: the owner, which may be in the middle of
+    // something, is told from there.
     output_.consume(sent > 0 ? static_cast<std::size_t>(sent) : 0);
     blocked_ = !output_.empty();
     if (blocked_) {
@@ -137,7 +137,7 @@ class TcpConnection final : public Connection, private Watcher {
   std::uint32_t watching_ = 0;
   bool watched_ = false;
   bool paused_ = false;
-  bool ending_ = false;   // The end follows the output.
+  bool ending_ = false;   // The end of the stream follows the output.
   bool blocked_ = false;  // The socket takes no more at present; the rest waits for EPOLLOUT.
 };
 

@@ -15,7 +15,7 @@ namespace regroup::io {
 // For this room alone.
 std::shared_ptr<Connection> adopt_connection(Loop& loop, Descriptor socket, const Address& peer);
 
-// From now on it lives on the loop, and blocks nobody.
+// From now on it lives on the loop, and does not block.
 std::shared_ptr<Connection> connection_of(Loop& loop, ClientSocket socket);
 
 }  // namespace regroup::io

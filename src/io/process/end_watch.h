@@ -1,4 +1,4 @@
-// Hears of the end of one process, by its pidfd. For this room alone.
+// Reports the end of one process, by its pidfd. For this room alone.
 #pragma once
 
 #include <cstdint>

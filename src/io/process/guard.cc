@@ -17,7 +17,7 @@
 namespace regroup::io {
 namespace {
 
-// Within it a guard that runs reads everything and ends. One that somebody has stopped does
+// Within this time a running guard reads everything and ends. One that was stopped (SIGSTOP) does
 // neither.
 constexpr int kPatienceMs = 2000;
 
@@ -89,10 +89,10 @@ void Guard::tell(const std::string& line) {
   for (;;) {
     if (::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return;
     if (errno == EINTR) continue;
-    if (errno != EAGAIN) return;  // Somebody has killed it.
+    if (errno != EAGAIN) return;  // It was killed.
     if (wait_until(socket_.get(), POLLOUT)) continue;
-    // Stopped, by a debugger perhaps. If it woke later it would act on what it knew long ago, and
-    // kill by numbers that are strangers' by then: no guard is better.
+    // It is stopped, perhaps by a debugger. If it woke later it would act on what it knew long ago,
+    // and kill by numbers that are reused by then: no guard is better.
     ::kill(pid_, SIGKILL);
     return;
   }

@@ -2,8 +2,8 @@
 //
 // It holds one end of a socket pair, and sleeps. When we are gone without a goodbye it kills the
 // sessions and groups it was told of and, where there is one, everything in the cgroup, and ends.
-// It has its own session, so that Ctrl-C does not reach it. It is forked from us and executes
-// nothing: programs that embed regroup have it too.
+// It has its own session, so that Ctrl-C does not reach it. It is forked from us and executes no
+// program, so programs that embed regroup have it too.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,7 @@ namespace regroup::io {
 
 class Guard {
  public:
-  // Call it before large memory is in use: it keeps a copy of what is there.
+  // Call it before much memory is in use: it keeps a copy of what is there.
   static Result<std::unique_ptr<Guard>> start();
   ~Guard();  // Says goodbye: it ends without doing anything. Waits for it.
   Guard(const Guard&) = delete;
@@ -27,10 +27,10 @@ class Guard {
   pid_t pid() const;  // For Roots::spared and reap_orphans: it is our child, and not an orphan.
 
   // Where a process that is being started says itself that it leads a session, before it executes
-  // anything (ProcessSpec::guard): we may be killed before we get to say so.
+  // anything (ProcessSpec::guard): this process may be killed before it gets to say so.
   int descriptor() const { return socket_.get(); }
 
-  // Leaders of sessions. Forgotten again before their pid may be somebody else's.
+  // Leaders of sessions. They must be forgotten before their pid may be reused.
   void watch_session(pid_t leader);
   void forget_session(pid_t leader);
   // A cgroup v2 directory: killed through cgroup.kill, then removed, leaves first.

@@ -69,7 +69,7 @@ void list_tree(const std::string& directory, std::vector<std::string>& all) {
   all.push_back(directory);
 }
 
-// Who is in it, without zombies: the kernel leaves those out.
+// The processes in it, without zombies: the kernel leaves those out.
 std::vector<pid_t> members(const std::string& cgroup) {
   std::vector<pid_t> pids;
   FILE* file = std::fopen((cgroup + "/cgroup.procs").c_str(), "re");
@@ -102,25 +102,26 @@ class GuardState {
 
   void clean_up() {
     const Instant until = deadline_after(kLongestCleanup);
-    // Twice, because a process may be born while the list is read.
+    // Twice, because a process may be started while the list is read.
     for (int quiet = 0; quiet < 2 && now() < until;) {
       const bool in_groups = kill_cgroups();
       quiet = kill_sessions() || in_groups ? 0 : quiet + 1;
       ::nanosleep(&kPause, nullptr);
     }
-    // The kernel takes a moment to let go of a group whose last process has died.
+    // The kernel takes a moment to free a group whose last process has died.
     while (!remove_cgroups() && now() < until) ::nanosleep(&kPause, nullptr);
   }
 
  private:
-  // A leader's number that belongs to somebody else by now: his session is over, to the last
-  // member.
+  // A leader's number that belongs to another process by now: the leader's session is over, to the
+  // last member.
   bool recycled(pid_t leader, std::uint64_t start_time) const {
     const auto process = find_process(leader);
     return start_time != 0 && process && process->start_time != start_time;
   }
 
-  // Whether anybody was found. By group, which takes all its members at once, forking ones too.
+  // Whether any process was found. Kills by group, which hits all its members at once, including
+  // those that are forking.
   bool kill_sessions() {
     std::erase_if(sessions_,
                   [&](const auto& session) { return recycled(session.first, session.second); });
@@ -129,7 +130,7 @@ class GuardState {
       const bool lives = process.state != 'Z' && process.state != 'X';
       if (!lives || !sessions_.contains(process.session)) continue;
       found = true;
-      if (process.group > 1) ::kill(-process.group, SIGKILL);  // -1 would mean everybody.
+      if (process.group > 1) ::kill(-process.group, SIGKILL);  // -1 would mean every process.
       ::kill(process.pid, SIGKILL);
     }
     return found;
@@ -161,17 +162,17 @@ class GuardState {
     return all;
   }
 
-  std::map<pid_t, std::uint64_t> sessions_;  // And when the leader started; 0: not known.
+  std::map<pid_t, std::uint64_t> sessions_;  // With the time when the leader started; 0: not known.
   std::vector<std::string> cgroups_;
 };
 
-// Sleeps until there is something to read, or nobody left to write it. False: the latter.
+// Sleeps until there is something to read, or no writer left. False: there is no writer left.
 bool wait_for_line(int socket, int parent) {
   std::array<pollfd, 2> ends{{{.fd = socket, .events = POLLIN, .revents = 0},
                               {.fd = parent, .events = POLLIN, .revents = 0}}};
   while (::poll(ends.data(), ends.size(), -1) < 0 && errno == EINTR) {
   }
-  // What was said before the end still counts, a goodbye above all.
+  // Lines that were sent before the end still count, above all a goodbye.
   return ends[0].revents != 0;
 }
 
@@ -180,7 +181,7 @@ bool wait_for_line(int socket, int parent) {
 void run_guard(int socket, int parent) {
   ::setsid();
   ::prctl(PR_SET_NAME, "regroup-guard", 0, 0, 0);
-  if (::chdir("/") != 0) ::_exit(1);  // Keeps no file system busy.
+  if (::chdir("/") != 0) ::_exit(1);  // So that it keeps no file system busy.
   keep_only(socket, parent);
   GuardState state;
   std::array<char, 8192> line;

@@ -1,4 +1,4 @@
-// The guard's own life. For this room alone.
+// What the guard process does. For this room alone.
 #pragma once
 
 namespace regroup::io {
@@ -10,8 +10,8 @@ namespace regroup::io {
 //   c/path   watch the cgroup with this directory
 //   bye      end without doing anything
 //
-// `parent` is a pidfd of who talks to us, or -1: a process that was forked from it may hold the
-// other end of the socket longer than it lives.
+// `parent` is a pidfd of the process that talks to us, or -1. It is needed because a process that
+// was forked from the parent may hold the other end of the socket longer than the parent lives.
 [[noreturn]] void run_guard(int socket, int parent);
 
 }  // namespace regroup::io

@@ -118,7 +118,7 @@ TEST(Guard, HasItsOwnSessionAndNothingOfOurs) {
   const std::string proc = "/proc/" + std::to_string(guard->pid());
   ASSERT_TRUE(eventually(
       [&] { return find_process(guard->pid()).value_or(ProcessInfo{}).name == "regroup-guard"; }));
-  // The name comes before the descriptors: nobody can write here any more once they are closed.
+  // The name comes before the descriptors: no process can write here any more once they are closed.
   ::close(plain);
   EXPECT_EQ(pipe.read_all(), "");
   EXPECT_EQ(find_process(guard->pid())->session, guard->pid());

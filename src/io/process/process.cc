@@ -25,8 +25,8 @@ namespace {
 
 constexpr int kPidfd = 3;  // P_PIDFD; an enumerator in some headers, missing in others.
 
-// Whoever hangs in the kernel (a dead network file system, a driver) does not die of SIGKILL. The
-// end of our own program must not wait for that.
+// A process that hangs in the kernel (a dead network file system, a driver) does not die of
+// SIGKILL. The end of our own program must not wait for that.
 constexpr Duration kLongestWait = 2s;
 
 enum class Child { Runs, Ended, Unknown };
@@ -154,8 +154,8 @@ void Process::abandon() {
 
 bool Process::signal(int number) const {
   if (reaped_ || pid_ <= 0) return false;
-  // Our own child that nobody has reaped: the pid is his, so no pidfd is needed. Sandboxes forbid
-  // those calls.
+  // It is our own child and not reaped, so the pid is still its own and no pidfd is needed.
+  // Sandboxes forbid those calls.
   siginfo_t info;
   if (wait_child(pid_, pidfd_.get(), WEXITED | WNOHANG | WNOWAIT, &info) != Child::Runs)
     return false;
@@ -163,9 +163,9 @@ bool Process::signal(int number) const {
 }
 
 bool Process::signal_group(int number) const {
-  if (reaped_ || pid_ <= 1) return false;  // -1 would mean everybody.
-  // If somebody else has reaped it (a program that embeds us and waits for everybody), the number
-  // may be a stranger's by now.
+  if (reaped_ || pid_ <= 1) return false;  // -1 would mean every process.
+  // If other code has reaped it (a program that embeds us and waits for all children), the number
+  // may be reused by now.
   siginfo_t info;
   if (wait_child(pid_, pidfd_.get(), WEXITED | WNOHANG | WNOWAIT, &info) == Child::Unknown)
     return false;
@@ -213,7 +213,7 @@ std::vector<pid_t> children() {
 
 int reap_orphans(const std::vector<pid_t>& ours) {
   siginfo_t info;
-  // Mostly nobody has ended, and reading all of /proc can be spared.
+  // Mostly none has ended, and we need not read all of /proc.
   if (wait(P_ALL, 0, WEXITED | WNOHANG | WNOWAIT, &info) != Child::Ended) return 0;
   int reaped = 0;
   for (const pid_t child : children()) {

@@ -1,4 +1,4 @@
-// Starts processes, hears of their ends, signals them. Every process gets a session and a process
+// Starts processes, reports their ends, signals them. Every process gets a session and a process
 // group of its own, and dies with the thread that started it (parent-death signal): start processes
 // on a thread that lives as long as they may.
 //
@@ -37,8 +37,9 @@ struct MemoryPolicy {
 // A group of cgroup v1 that a process joins.
 struct GroupToJoin {
   int procs = -1;  // Of its cgroup.procs file.
-  // True: soon after the program has begun, with what it may have started by then, if it is born in
-  // a group of cgroup v2 by which those are found. False, or without such a group: before exec.
+  // True: it joins soon after the program has begun, together with processes it has started by
+  // then, if it is born in a group of cgroup v2 by which those are found. False, or without such a
+  // group: before exec.
   bool later = false;
 };
 
@@ -63,7 +64,7 @@ inline constexpr int kUnknownCode = -1;
 
 // How a process ended.
 struct ProcessExit {
-  int code = 0;    // kUnknownCode: somebody else in this program has waited for it.
+  int code = 0;    // kUnknownCode: other code in this program has waited for it.
   int signal = 0;  // Not 0: killed by it, and `code` means nothing.
   bool core_dumped = false;
   // Of the process and the children it waited for, the largest. Never less than what we ourselves
@@ -96,13 +97,14 @@ class Process {
   // a stranger, until reap(). Remembered after that.
   std::optional<ProcessExit> exited() const;
   void reap();  // Only of one that has ended. After it, signals go nowhere.
-  // Nobody else may get its pid, nor its group's, before that is done: reap() waits for it.
+  // Neither its pid nor its group's id may be reused before that is done: reap() waits for it.
   void not_reaped_before(std::shared_future<void> done);
-  // Lets go of one that cannot be killed: nobody waits for it any more.
+  // Gives up one that cannot be killed: nothing waits for it any more.
   void abandon();
 
-  // False: there is nobody left to hear it. The group lives on while a member does, without leader;
-  // until reap() the zombie counts as one, so ask belonging_to() who of it really lives.
+  // False: no process is left to get it. The group exists while it has a member, even without its
+  // leader; until reap() the zombie counts as one, so ask belonging_to() which processes are really
+  // alive.
   bool signal(int number) const;
   bool signal_group(int number) const;
 
@@ -116,12 +118,14 @@ class Process {
   std::shared_future<void> busy_;
 };
 
-// All of them, or none. All are forked before the first is waited for, so that a hundred take
-// little longer than one; returns when all have begun their program, or one could not. A program
-// that cannot be executed is such an error: it never looks like a worker that ended with code 127.
+// Starts all of them, or none. All are forked before the first is waited for, so that a hundred
+// take little longer than one; returns when all have begun their program, or one could not. A
+// program that cannot be executed is such an error: it never looks like a worker that ended with
+// code 127.
 struct StartOptions {
-  // Hears of each as soon as it has a pid, long before its program can do anything. Who begins to
-  // watch it here hears of ends in the order of the kernel, even of those during the start.
+  // Called for each as soon as it has a pid, long before its program can do anything. If it begins
+  // to watch the process here, ends are reported in the kernel's order, even those during the
+  // start.
   std::function<void(std::size_t index, Process&)> forked = {};
   // Asked now and then while a program cannot be begun (its file system hangs); true: Cancelled.
   std::function<bool()> give_up = {};
@@ -129,19 +133,21 @@ struct StartOptions {
 tl::expected<std::vector<Process>, StartError> start_processes(
     const std::vector<ProcessSpec>& specs, const StartOptions& options = {});
 
-// As many descriptors as the system lets us have. Processes that we start get the old limit.
+// Raises the limit of descriptors as far as the system allows. Processes that we start get the old
+// limit.
 void raise_open_files();
 
-// So many may be open before the kernel must enlarge their table. It does so by doubling; with
-// several threads each time waits until no processor can be looking at the old one, some ten or
-// twenty milliseconds, in the middle of a start. So call it before the first thread. Costs a few
-// bytes each; what cannot be had is left.
+// How many may be open before the kernel must enlarge their table. It does so by doubling; with
+// several threads each time waits until no processor can be looking at the old table, some ten or
+// twenty milliseconds, in the middle of a start. So call it before the first thread. It costs a few
+// bytes each; if it fails, it has no effect.
 void make_room_for_descriptors(std::size_t count);
 
 // From now on orphaned descendants become children of this process, instead of init's.
 Result<void> become_subreaper();
 
-// Of this process: those it started and those it inherited, the dead that nobody reaped included.
+// Children of this process: those it started and those it inherited, including dead ones that were
+// not reaped.
 std::vector<pid_t> children();
 
 // Children that this process did not start itself (orphans it inherited as sub-reaper or as PID 1)

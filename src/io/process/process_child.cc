@@ -63,7 +63,7 @@ long call(long number, Args... args) {
   for (;;) call(SYS_exit_group, 127);
 }
 
-// As the kernel has it; libc's own is another.
+// The kernel's layout; libc's own is different.
 struct KernelSignalAction {
   void (*handler)(int);
   unsigned long flags;
@@ -71,10 +71,10 @@ struct KernelSignalAction {
   std::uint64_t mask;
 };
 
-// A handler of ours must not run in the child, and exec resets those only afterwards. What is
-// ignored stays so, as `nohup` wants it, except those that programs ignore for themselves: a worker
-// that never gets SIGPIPE writes into the void for ever, one without SIGCHLD cannot wait for
-// anybody.
+// A handler of ours must not run in the child, and exec resets those only afterwards. Signals that
+// are ignored stay ignored, as `nohup` wants it, except those that programs ignore for themselves:
+// a worker that never gets SIGPIPE writes to a closed pipe for ever, one without SIGCHLD cannot
+// wait for its children.
 void reset_signal_handlers() {
   constexpr int kSignals = 64;
   constexpr std::size_t kMaskSize = sizeof(KernelSignalAction::mask);
@@ -201,10 +201,10 @@ void run_child(Plan& plan, const ChildSurroundings& around) {
   must(call(SYS_setsid) >= 0, StartStep::Session);
   if (spec.guard >= 0) tell_guard(spec.guard);
   must(call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0, StartStep::ParentDeath);
-  // Whoever died before that call sends no signal any more.
+  // If the parent died before that call, no signal will come any more.
   if (call(SYS_getppid) != around.parent) call(SYS_exit_group, 127);
   reset_signal_handlers();
-  // Groups first: what follows is on their account. And before the descriptors change places.
+  // Groups first, so that all the rest is counted there. And before the descriptors change places.
   if (around.join_cgroup) must(join_cgroup(spec.cgroup), StartStep::Join);
   for (const GroupToJoin& group : spec.join)
     if (!joins_later(spec, group)) must(join(group.procs), StartStep::Join);
@@ -218,7 +218,7 @@ void run_child(Plan& plan, const ChildSurroundings& around) {
               plan.cpus.data()) == 0,
          StartStep::Affinity);
   if (spec.memory)
-    // The kernel counts one bit less than it is told.
+    // The kernel uses one bit less than it is told.
     must(call(SYS_set_mempolicy, spec.memory->mode,
               plan.nodes.empty() ? nullptr : plan.nodes.data(), plan.nodes.size() * kBits + 1) == 0,
          StartStep::Memory);

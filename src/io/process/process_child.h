@@ -1,7 +1,8 @@
 // What happens between fork and exec. For this room alone.
 //
-// The child has one thread and a copy of memory in which other threads were stopped anywhere, locks
-// held: it may neither allocate nor call what might. Everything it needs is made before the fork.
+// The child has one thread and a copy of memory in which other threads were stopped anywhere, with
+// locks held: it may neither allocate nor call anything that might. Everything it needs is made
+// before the fork.
 #pragma once
 
 #include <sys/resource.h>

@@ -61,14 +61,14 @@ void close_each_descriptor_from(int first, Closing when) {
   const int directory = static_cast<int>(
       ::syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory < 0) {
-    constexpr rlim_t kMost = 1 << 20;  // Some containers allow a thousand million.
+    constexpr rlim_t kMost = 1 << 20;  // Some containers allow a billion.
     rlimit limit{kMost, kMost};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     const int end = static_cast<int>(std::min(limit.rlim_cur, kMost));
     for (int fd = first; fd < end; ++fd) close_one(fd, when);
     return;
   }
-  // The place in the list is the number itself, so closing along the way loses nobody.
+  // The position in the list is the number itself, so closing along the way skips none.
   alignas(DirectoryEntry) std::array<char, 4096> entries;
   for (;;) {
     const long size = ::syscall(SYS_getdents64, directory, entries.data(), entries.size());

@@ -9,8 +9,8 @@ enum class Closing { Now, OnExec };
 // when no other thread opens any.
 void close_descriptors_from(int first, Closing when);
 
-// The same, for kernels before 5.11 and sandboxes that know no such call: one by one, those that
-// /proc lists, or without /proc every number up to the limit.
+// The same, for kernels before 5.11 and sandboxes without that call: one by one, those that /proc
+// lists, or without /proc every number up to the limit.
 void close_each_descriptor_from(int first, Closing when);
 
 }  // namespace regroup::io

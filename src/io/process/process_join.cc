@@ -14,7 +14,7 @@
 namespace regroup::io {
 namespace {
 
-// Whoever forks faster than we look is not worth more.
+// A process that forks faster than we look is given up after this many rounds.
 constexpr int kLooks = 10;
 
 std::string members_of(int directory) {
@@ -28,7 +28,7 @@ std::string members_of(int directory) {
 
 void move(int procs, pid_t pid) {
   const std::string number = std::to_string(pid);
-  // Gone, or refused: then the memory of this one is counted with ours, as before.
+  // It is gone, or the kernel refused: then its memory is counted with ours, as before.
   [[maybe_unused]] const ssize_t ignored = ::write(procs, number.data(), number.size());
 }
 
@@ -63,7 +63,7 @@ std::shared_future<void> join_late(std::vector<LateJoin> joins) {
   try {
     return std::async(std::launch::async, [shared] { move_all(*shared); }).share();
   } catch (const std::system_error&) {
-    move_all(*shared);  // No thread to be had: late, but done.
+    move_all(*shared);  // No thread could be started, so it is done here, only later.
     return {};
   }
 }

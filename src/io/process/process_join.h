@@ -16,8 +16,9 @@ struct LateJoin {
   Descriptor born_in;  // The cgroup v2 directory that all of its descendants are born in.
 };
 
-// Ends when all are moved, with whomever they have started meanwhile, or have ended. Until then
-// their pids must stay theirs: nobody may be reaped. What the kernel refuses stays where it is.
+// Ends when all processes are moved, with those that they have started meanwhile, or have ended.
+// Until then their pids must stay theirs: none of them may be reaped. A process that the kernel
+// refuses to move stays where it is.
 //
 // On a thread of its own, because each move into a group of cgroup v1 waits until no processor can
 // be in the middle of a fork or an exit: some ten milliseconds.

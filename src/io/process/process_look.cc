@@ -19,7 +19,7 @@ struct Call {
   bool on_descriptor;
 };
 
-// Those that programs wait in. The numbers differ between machines.
+// System calls that programs wait in. The numbers differ between machines.
 constexpr Call kCalls[] = {
     {SYS_read, "read", true},
     {SYS_readv, "readv", true},

@@ -33,10 +33,10 @@ bool has_held_thread(pid_t pid);
 struct ProcessUse {
   std::uint64_t read = 0;  // Bytes, by whatever means that the kernel counts: files, pipes.
   std::uint64_t written = 0;
-  std::uint64_t on_disk = 0;  // Read and written there, also behind mappings.
+  std::uint64_t on_disk = 0;  // Read from and written to disk, also through mappings.
   Duration cpu{};
 };
-// Bytes are 0 where we may not know.
+// Bytes are 0 where we are not allowed to know.
 std::optional<ProcessUse> use_of(pid_t pid);
 
 }  // namespace regroup::io

@@ -1,4 +1,4 @@
-// Where a program may be. For this room alone.
+// Where a program may be found. For this room alone.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@
 namespace regroup::io {
 namespace {
 
-// No signal is handled by this thread, nor by children it forks, while it lives.
+// While it lives, no signal is handled by this thread, nor by children it forks.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -48,9 +48,9 @@ struct Forked {
   bool in_cgroup = true;
 };
 
-// A fork that returns a pidfd too, so that there is no moment at which the pid alone stands for the
-// process; libc has none. A full copy of memory, unlike vfork's: the parent goes on at once, and
-// all children prepare themselves side by side.
+// A fork that also returns a pidfd, so that there is no moment at which we have only the pid; libc
+// has no such call. A full copy of memory, unlike vfork's: the parent goes on at once, and all
+// children prepare themselves in parallel.
 Forked fork_with_pidfd(int cgroup) {
   Forked forked;
   clone_args args{};
@@ -66,14 +66,14 @@ Forked fork_with_pidfd(int cgroup) {
   forked.pid = static_cast<pid_t>(::syscall(SYS_clone3, &args, size));
   const bool unknown = errno == ENOSYS || errno == EPERM || errno == EINVAL || errno == E2BIG;
   if (forked.pid >= 0 || !unknown) return forked;
-  // Docker's sandbox hides clone3, and kernels before 5.7 know no cgroup in it.
+  // Docker's sandbox hides clone3, and kernels before 5.7 do not support cgroups in it.
   forked.in_cgroup = cgroup < 0;
   forked.pid = static_cast<pid_t>(
       ::syscall(SYS_clone, static_cast<long>(CLONE_PIDFD | SIGCHLD), 0L, &forked.pidfd, 0L, 0L));
   return forked;
 }
 
-// What is wrong with it before anything is tried. Empty: nothing.
+// What is wrong with the spec before anything is tried. Empty: nothing.
 std::string complaint(const ProcessSpec& spec) {
   if (spec.argv.empty()) return "cannot start a process: no program is given.";
   constexpr int kLargestNumber = 65535;  // Far above what the kernel allows.
@@ -87,11 +87,11 @@ std::string complaint(const ProcessSpec& spec) {
   return {};
 }
 
-// Before it was raised; empty: it never was.
+// The limit before it was raised; empty: it never was.
 std::optional<rlimit> files_before;
 
-// The first in the order of the specs; empty if all have begun their program. Blocks until then, or
-// until there is no use in it any more.
+// The first failure in the order of the specs; empty if all have begun their program. Blocks until
+// then, or until waiting is of no use any more.
 std::optional<StartFailure> first_failure(int report, const std::function<bool()>& give_up) {
   constexpr int kAskAgain = 100;  // Milliseconds.
   std::optional<StartFailure> first;
@@ -109,7 +109,7 @@ std::optional<StartFailure> first_failure(int report, const std::function<bool()
   }
 }
 
-// All at once, before each is waited for.
+// All are killed first, then each is waited for.
 void kill_all(std::vector<Process>& processes) {
   for (const Process& process : processes) {
     process.signal(SIGKILL);
@@ -118,7 +118,8 @@ void kill_all(std::vector<Process>& processes) {
   processes.clear();
 }
 
-// Of those that were started. A descriptor that cannot be had twice costs an account of memory.
+// For the processes that were started. If a descriptor cannot be duplicated, only the account of
+// its memory is lost.
 std::vector<LateJoin> late_joins(const std::vector<ProcessSpec>& specs,
                                  const std::vector<Process>& processes) {
   std::vector<LateJoin> joins;
@@ -155,7 +156,7 @@ tl::expected<std::vector<Process>, StartError> start_processes(
                                        ". Raise the limit on open files (ulimit -n)."}});
   Descriptor report(ends[0]);
   Descriptor low_end(ends[1]);
-  // Out of the way of 0..2, which the child arranges.
+  // Moved away from 0..2, which the child arranges.
   Descriptor write_end(::fcntl(ends[1], F_DUPFD_CLOEXEC, 3));
   low_end.close();
 
@@ -175,14 +176,14 @@ tl::expected<std::vector<Process>, StartError> start_processes(
     if (forked.pid > 0) processes.emplace_back(forked.pid, Descriptor(forked.pidfd));
     if (forked.pid > 0 && options.forked) options.forked(processes.size() - 1, processes.back());
     if (forked.pid < 0) failure = StartFailure{plan.index, StartStep::Fork, errno};
-    // A kernel that knows no pidfds ignores the wish. Without them no end would be heard of.
+    // A kernel without pidfds ignores the flag. Without them we would not be told of ends.
     if (forked.pidfd < 0 && !failure) failure = StartFailure{plan.index, StartStep::Fork, ENOSYS};
     if (failure) break;
   }
   write_end.close();
-  // While the programs begin. If one of them cannot, the others wait for this before they are gone.
+  // While the programs begin. If one of them cannot, the others wait for this before they end.
   if (auto joins = late_joins(specs, processes); !joins.empty()) {
-    const SignalsBlocked blocked;  // In the thread too.
+    const SignalsBlocked blocked;  // It is inherited by the thread too.
     const std::shared_future<void> joined = join_late(std::move(joins));
     for (Process& process : processes) process.not_reaped_before(joined);
   }

@@ -36,7 +36,7 @@ std::string beginning_of(const std::string& path) {
   return size > 0 ? std::string(start.data(), static_cast<std::size_t>(size)) : "";
 }
 
-// Of a script's first line. Empty: it has none.
+// From a script's first line. Empty: it has none.
 std::string interpreter_of(std::string_view beginning) {
   if (!beginning.starts_with("#!")) return {};
   beginning = beginning.substr(2, beginning.find('\n') - 2);
@@ -62,7 +62,7 @@ std::string octal(mode_t mode) {
 Error wrong(std::string message) { return {ErrorKind::InvalidArgument, std::move(message)}; }
 Error refused(std::string message) { return {ErrorKind::Io, std::move(message)}; }
 
-// exec says "no such file" of the interpreter or the loader too.
+// exec also says "no such file" about the interpreter or the loader.
 Error explain_missing_interpreter(const std::string& start, const std::string& path) {
   const std::string beginning = beginning_of(path);
   const std::string interpreter = interpreter_of(beginning);

@@ -59,7 +59,7 @@ TEST(ProcessStart, SaysWhichIsTheFirstThatFailedAndKillsTheOthers) {
   ASSERT_FALSE(started);
   EXPECT_EQ(started.error().index, 1u);
   EXPECT_EQ(started.error().error.kind, ErrorKind::InvalidArgument);
-  EXPECT_EQ(output.read_all(), "");  // Ends only when nobody holds the pipe any more.
+  EXPECT_EQ(output.read_all(), "");  // Ends only when no process holds the pipe any more.
 }
 
 TEST(ProcessStart, ExplainsAProgramThatIsNotThere) {

@@ -58,7 +58,7 @@ class Judge {
   Verdict judge(std::size_t i) {
     if (verdicts_[i] == Verdict::Unknown) {
       // /proc is read over some time, in which a number may pass from one process to another: even
-      // a circle of parents is possible, and must not keep us for ever.
+      // a cycle of parents is possible, and must not keep us for ever.
       verdicts_[i] = Verdict::Asking;
       verdicts_[i] = decide(all_[i]);
     }
@@ -69,8 +69,8 @@ class Judge {
   Verdict decide(const ProcessInfo& process) {
     if (roots_.spared.contains(process.pid)) return Verdict::Spared;
     if (roots_.reaper != 0 && process.pid == roots_.reaper) return Verdict::Stranger;
-    // Leaders have a session of their own and cannot leave it. Somebody with a leader's number in
-    // another session got the number after him; so did a group of that number in another session.
+    // Leaders have a session of their own and cannot leave it. A process with a leader's number in
+    // another session got the number later; so did a group of that number in another session.
     if (process.pid == process.session && roots_.leaders.contains(process.pid))
       return Verdict::Meant;
     const bool adopted = roots_.reaper != 0 && process.parent == roots_.reaper;
@@ -91,8 +91,8 @@ class Judge {
 }  // namespace
 
 std::optional<ProcessInfo> parse_process_stat(std::string_view line) {
-  // The name is whatever the program chose, parentheses and spaces included; behind it are only
-  // numbers, so the last parenthesis is the one that closes it.
+  // The program chose its name, which may contain parentheses and spaces; only numbers follow it,
+  // so the last parenthesis is the one that closes it.
   const auto open = line.find('(');
   const auto close = line.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return {};

@@ -1,4 +1,4 @@
-// Looks around in /proc: who runs, whose child it is, what it waits for.
+// Reads /proc: which processes run, which is whose child, what each waits for.
 #pragma once
 
 #include <sys/types.h>
@@ -18,34 +18,35 @@ struct ProcessInfo {
   pid_t group = 0;
   pid_t session = 0;
   char state = '?';              // R, S, D, Z, T, ... as of /proc/PID/stat.
-  std::uint64_t start_time = 0;  // With the pid it names one process for ever.
+  std::uint64_t start_time = 0;  // With the pid it identifies one process for ever.
   std::string name;              // Of the program, cut by the kernel to 15 bytes.
 };
 
-// Everybody, as far as /proc shows him. Who ends while we read is left out.
+// All processes that /proc shows. Those that end while we read are left out.
 std::vector<ProcessInfo> list_processes();
 
 // Empty: there is no such process.
 std::optional<ProcessInfo> find_process(pid_t pid);
 
-// A line of /proc/PID/stat. Empty: it is none.
+// A line of /proc/PID/stat. Empty: it is not one.
 std::optional<ProcessInfo> parse_process_stat(std::string_view line);
 
 // Where in the kernel it sleeps; empty if it does not, or if we may not know.
 std::string wait_channel(pid_t pid);
 
 struct Roots {
-  // Of sessions, as start_processes makes them: whose sessions, groups and descendants are meant,
-  // dead leaders included. Who has such a number but is in another session is a stranger.
+  // Leaders of sessions, as start_processes makes them, including dead ones. Their sessions, groups
+  // and descendants belong to them. A process that has such a number but is in another session is a
+  // stranger.
   std::set<pid_t> leaders;
-  // Our own pid: its children that are not leaders are orphans of theirs, and meant too. 0: nobody.
+  // Our own pid: its children that are not leaders are adopted orphans, and belong too. 0: none.
   pid_t reaper = 0;
-  std::set<pid_t> spared = {};  // Never meant, nor is what descends from them.
+  std::set<pid_t> spared = {};  // These never belong, and neither do their descendants.
 };
 
-// Who of `all` is alive and belongs to the roots: the leaders themselves, their descendants,
-// members of their sessions and groups, adopted orphans, and again everybody's descendants. Zombies
-// are left out. Pure.
+// The processes of `all` that are alive and belong to the roots: the leaders themselves, their
+// descendants, members of their sessions and groups, adopted orphans, and again the descendants of
+// all these. Zombies are left out. Pure.
 std::vector<ProcessInfo> belonging_to(const std::vector<ProcessInfo>& all, const Roots& roots);
 
 }  // namespace regroup::io

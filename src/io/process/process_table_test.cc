@@ -106,7 +106,7 @@ TEST(ProcessTable, FindsDescendantsInWhateverOrderTheyAreListed) {
 TEST(ProcessTable, MeansOrphansThatTheReaperAdopted) {
   const auto all = machine({make(300, kUs, 300), make(301, 300, 301)});
   EXPECT_THAT(meant(all, kAll), ElementsAre(100, 200, 300, 301));
-  EXPECT_THAT(meant(all, {.leaders = {100, 200}}), ElementsAre(100, 200));  // Nobody adopts.
+  EXPECT_THAT(meant(all, {.leaders = {100, 200}}), ElementsAre(100, 200));  // Without an adopter.
 }
 
 TEST(ProcessTable, MeansMembersOfASessionWhoseLeaderIsGone) {
@@ -121,7 +121,7 @@ TEST(ProcessTable, LeavesZombiesOutButNotWhoBelongsToThem) {
 }
 
 TEST(ProcessTable, KnowsAStrangerWhoGotALeadersNumber) {
-  // 600 was a worker once. Its number is now that of a job in somebody's shell.
+  // 600 was a worker once. Its number is now that of a job in a user's shell.
   const auto all = machine({make(600, 30, 30, 600), make(601, 600, 30, 600)});
   EXPECT_THAT(meant(all, {.leaders = {600}}), IsEmpty());
 }

@@ -95,7 +95,7 @@ inline std::string output_of(ProcessSpec spec) {
   return text;
 }
 
-// For what nobody tells us: looks again and again.
+// For events that are not reported to us: looks again and again.
 inline bool eventually(const std::function<bool()>& condition) {
   const Instant until = deadline_after(kGenerous);
   while (!condition()) {

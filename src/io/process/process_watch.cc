@@ -19,7 +19,7 @@ ProcessWatch::~ProcessWatch() = default;
 Result<std::unique_ptr<ProcessWatch>> ProcessWatch::open(pid_t pid) {
   Descriptor fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (fd) return std::unique_ptr<ProcessWatch>(new ProcessWatch(pid, std::move(fd)));
-  // EINVAL: a thread's number, which is no process.
+  // EINVAL: the number of a thread, not of a process.
   if (errno == ESRCH || errno == EINVAL) return nullptr;
   std::string message =
       "cannot watch process " + std::to_string(pid) + ": " + error_in_words(errno);
@@ -43,7 +43,8 @@ bool belongs_to(pid_t pid, const Roots& roots) {
     return std::any_of(line.begin(), line.end(),
                        [&](const ProcessInfo& process) { return process.pid == one; });
   };
-  // Up to init; a circle is possible, because numbers pass from one to another while we read.
+  // Up to init; a cycle is possible, because numbers pass from one process to another while we
+  // read.
   for (pid_t next = pid; next > 0 && !known(next);) {
     auto process = find_process(next);
     if (!process) break;

@@ -1,5 +1,5 @@
-// A process that somebody else has started, a child's child say: hears of its end, and signals it
-// and nobody who got its number later.
+// A process that another one has started, such as a child's child: reports its end, and signals it,
+// never a process that got its number later.
 #pragma once
 
 #include <sys/types.h>
@@ -41,8 +41,8 @@ class ProcessWatch {
   std::unique_ptr<EndWatch> watch_;
 };
 
-// Whether it lives and belongs to the roots, as belonging_to() would say, looking only at its
-// ancestors.
+// Whether it is alive and belongs to the roots, as belonging_to() would say, judged by its
+// ancestors only.
 bool belongs_to(pid_t pid, const Roots& roots);
 
 }  // namespace regroup::io

@@ -33,7 +33,7 @@ std::string signal_in_words(int number) {
 
 std::optional<int> signal_number(std::string_view name) {
   if (const auto number = to_number<int>(name))
-    // Those between the two kinds are libc's own.
+    // Signals between the two kinds are reserved for libc.
     return (*number > 0 && *number < 32) || (*number >= SIGRTMIN && *number <= SIGRTMAX)
                ? number
                : std::nullopt;
@@ -63,12 +63,13 @@ bool is_pending(const std::vector<int>& numbers) {
 bool signal_exactly(const ProcessInfo& process, int number) {
   const Descriptor fd(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
   if (!fd && errno == ESRCH) return false;
-  // The descriptor holds whoever has the pid now; his start time says whether it is who we saw.
+  // The descriptor holds the process that has the pid now; its start time tells whether it is the
+  // one we saw.
   const auto now = find_process(process.pid);
   const bool same = now && now->start_time == process.start_time;
   bool sent = same && fd && syscall(SYS_pidfd_send_signal, fd.get(), number, nullptr, 0) == 0;
-  // Sandboxes forbid these calls. Between the look and the signal the pid would have to end, be
-  // reaped and be given away again.
+  // Sandboxes forbid these calls. To hit another process, the pid would have to end, be reaped and
+  // be reused between the look and the signal.
   if (same && !sent && (errno == EPERM || errno == ENOSYS || !fd))
     sent = ::kill(process.pid, number) == 0;
   return sent;

@@ -10,17 +10,18 @@
 
 namespace regroup::io {
 
-std::string signal_name(int number);                      // "SIGTERM"; "signal 99" for none.
+// "SIGTERM"; "signal 99" for an unknown number.
+std::string signal_name(int number);
 std::string signal_in_words(int number);                  // "segmentation fault".
 std::optional<int> signal_number(std::string_view name);  // "SIGTERM", "TERM", "15".
 
 // True if this process was started with it ignored, as nohup does for SIGHUP, or ignores it since.
 bool is_ignored(int number);
 
-// One of them has come and waits, blocked, to be heard.
+// One of them was sent and is pending, because it is blocked.
 bool is_pending(const std::vector<int>& numbers);
 
-// To the process that was seen, and to no other one that has its pid by now. False: it is gone.
+// To the process that was seen, and to no other that has its pid by now. False: it is gone.
 bool signal_exactly(const ProcessInfo& process, int number);
 
 }  // namespace regroup::io

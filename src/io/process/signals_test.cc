@@ -65,7 +65,7 @@ TEST(Signals, NeverReachAnotherProcessWithTheSamePid) {
   Process process = start_one(shell("exec sleep 1000"));
   auto seen = find_process(process.pid());
   ASSERT_TRUE(seen);
-  seen->start_time -= 1;  // Whoever we saw had begun earlier: this is another one.
+  seen->start_time -= 1;  // The process that we saw had begun earlier: this is another one.
   EXPECT_FALSE(signal_exactly(*seen, SIGKILL));
   EXPECT_TRUE(lives(process.pid()));
   seen->start_time += 1;

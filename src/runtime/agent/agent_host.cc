@@ -293,7 +293,7 @@ void AgentHost::start(int restart_count) {
       StuckWorkers::Questions{
           .pids = [this] { return group_->pids(); },
           .found = [this](int local_rank,
-                          const std::string& why) { group_->sentence(local_rank, SIGKILL, why); }});
+                          const std::string& why) { group_->end_for(local_rank, SIGKILL, why); }});
   rounds_->workers_run(restart_count);
 }
 

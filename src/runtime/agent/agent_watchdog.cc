@@ -65,7 +65,7 @@ Result<void> AgentHost::open_watchdog() {
   if (!opened) return tl::unexpected(opened.error());
   watchdog_ = std::move(*opened);
   heartbeats_ = std::make_unique<WorkerHeartbeats>(loop_, [this](int rank, const std::string& why) {
-    if (group_) group_->sentence(rank, SIGKILL, why);
+    if (group_) group_->end_for(rank, SIGKILL, why);
   });
   tell({.kind = Kind::Noted, .text = "watchdog: timers are taken at " + path});
   records_.watchdog({.event = "watchdog started"});
@@ -78,7 +78,7 @@ void AgentHost::expired(const Expiry& expiry) {
   const auto worker = std::find_if(pids.begin(), pids.end(),
                                    [&](const auto& one) { return one.second == expiry.pid; });
   if (worker != pids.end() && is_deadly(expiry.signal)) {
-    group_->sentence(worker->first, expiry.signal, expiry.why);
+    group_->end_for(worker->first, expiry.signal, expiry.why);
     return;
   }
   const auto info = io::find_process(expiry.pid);

@@ -1,5 +1,5 @@
-// The pauses between one try and the next: longer each time, up to a limit, and of another length
-// for everybody who waits for the same server, so that they do not come back all at once.
+// The pauses between one try and the next: longer each time, up to a limit, and different for each
+// of those that wait for the same server, so that they do not come back all at once.
 #pragma once
 
 #include <unistd.h>

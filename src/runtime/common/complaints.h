@@ -1,5 +1,5 @@
-// Lines about what strangers do to a port. Neither a port scanner nor a trouble that lasts may fill
-// the log: so many lines in so long, none twice in a row, and a count of the rest.
+// Lines about what strangers do to a port. Neither a port scanner nor a lasting problem may fill
+// the log: a limited number of lines per time, none twice in a row, and a count of the rest.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace regroup::runtime {
 
 class Complaints {
  public:
-  // `whose`: stands in front of every line.
+  // `whose` is put in front of every line.
   explicit Complaints(std::string whose) : whose_(std::move(whose) + ": ") {}
 
   void add(const std::string& line) {

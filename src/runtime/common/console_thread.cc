@@ -14,7 +14,7 @@ Result<std::thread> start_quiet_thread(const char* name, std::function<void()> b
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  // Of our own mistakes we want to hear.
+  // Signals of our own mistakes stay unblocked.
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   Result<std::thread> started;

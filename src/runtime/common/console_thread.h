@@ -1,5 +1,5 @@
-// Threads that no signal interrupts: those of the process are for the thread that asked for them,
-// and a write to a broken pipe is an error, not a death.
+// Threads that no signal interrupts: signals of the process go to the thread that asked for them,
+// and a write to a broken pipe is an error instead of a fatal signal.
 #pragma once
 
 #include <functional>

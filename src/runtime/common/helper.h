@@ -1,8 +1,8 @@
 // Runs what must block (a name, a connection, a store of PyTorch's) on a thread of its own, and
 // posts the one value that comes of it back to the loop.
 //
-// Lives on the loop's thread. Work that is under way when the helper ends is not waited for, and
-// what comes of it is dropped: so it must own all that it uses.
+// Lives on the loop's thread. Work that is under way when the helper is destroyed is not waited
+// for, and its result is dropped: so it must own everything that it uses.
 #pragma once
 
 #include <functional>
@@ -17,14 +17,15 @@ namespace regroup::runtime {
 
 class Helper {
  public:
-  // `name`: of its threads, as people see them; 15 letters at most. It outlives them: a literal.
+  // `name`: the name of its threads, as people see it; 15 letters at most. It must outlive them, so
+  // it is a literal.
   Helper(io::Loop& loop, const char* name);
   ~Helper();
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
 
-  // `work` returns a Result<T>; `done` gets it, on the loop. Several may be under way. If there is
-  // no thread to be had, that is the result.
+  // `work` returns a Result<T>; `done` gets it, on the loop. Several may be under way. If no thread
+  // can be started, that error is the result.
   template <class Work, class Done>
   void run(Work work, Done done) {
     using Answer = decltype(work());
@@ -45,7 +46,7 @@ class Helper {
   void start(std::function<void()> work, std::function<void(const std::string& trouble)> done);
 
   const char* name_;
-  std::shared_ptr<Home> home_;  // The threads', too.
+  std::shared_ptr<Home> home_;  // Shared with the threads.
 };
 
 }  // namespace regroup::runtime

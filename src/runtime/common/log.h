@@ -1,6 +1,6 @@
 // Log lines of the running program, on standard error. Called from any thread.
 //
-// `core` and `wire` never log: they return reasons, and whoever hosts them logs each once.
+// `core` and `wire` never log: they return reasons, and their hosts log each once.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the coordinators of one port say of themselves.
+// Numbers about the coordinators of one port.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace regroup::runtime {
 
 using CoordinatorCounters = core::run::SessionCounters;
 
-// Who would miss the coordinators if they went away.
+// How much depends on the coordinators now.
 struct Presence {
   std::size_t runs = 0;   // That are not over.
   std::size_t nodes = 0;  // With a session in any run.

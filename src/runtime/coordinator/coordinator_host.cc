@@ -23,7 +23,7 @@ using Stage = Peer::Stage;
 
 Now read_clocks() { return {io::now(), {io::utc_micros()}}; }
 
-// Every event (bytes of a session, the timer, a swapped state) comes to its end in finish().
+// Every event (bytes of a session, the timer, a swapped state) ends with finish().
 class Host final : public CoordinatorHost, private PeerHost {
  public:
   Host(io::Loop& loop, KeyAccess& keys, const SessionLimits& limits,
@@ -110,8 +110,8 @@ class Host final : public CoordinatorHost, private PeerHost {
       auto frame = peer.reader.next(peer.connection->input(), {.sealer = peer.gate.inward()});
       if (std::holds_alternative<wire::NeedMore>(frame)) return;
       if (const auto* wrong = std::get_if<wire::Malformed>(&frame))
-        return sessions_.doom(peer, wrong->reason);
-      // One that only a newer agent knows counts, too.
+        return sessions_.close_for(peer, wrong->reason);
+      // A message that only a newer agent knows counts, too.
       if (sessions_.says_too_much(peer, 1, now.instant)) return;
       sessions_.count_message();
       if (auto* whole = std::get_if<wire::WholeFrame<FromAgent>>(&frame))
@@ -123,14 +123,14 @@ class Host final : public CoordinatorHost, private PeerHost {
     if (!passes_gate(peer, message)) return;
     if (const auto* look = std::get_if<Look>(&message)) return report(peer, *look, now);
     if (auto* hello = std::get_if<Hello>(&message)) {
-      if (peer.stage == Stage::InARun) return sessions_.doom(peer, "it said hello twice");
+      if (peer.stage == Stage::InARun) return sessions_.close_for(peer, "it said hello twice");
       return welcome(peer, std::move(*hello), now);
     }
-    if (peer.stage != Stage::InARun) return sessions_.doom(peer, "it did not say hello first");
+    if (peer.stage != Stage::InARun) return sessions_.close_for(peer, "it did not say hello first");
     Run& run = *peer.run;
     run.coordinator.on_message(peer.id, message, now, effects_);
-    // Most messages by far say only that a node lives. That moves a deadline further away, and to
-    // wake up early for once is cheaper than to look for the next one each time.
+    // Most messages by far are only heartbeats. They move a deadline further away, and waking up
+    // early once is cheaper than looking for the next deadline each time.
     carry_out(run, !std::holds_alternative<Ping>(message));
   }
 
@@ -145,14 +145,14 @@ class Host final : public CoordinatorHost, private PeerHost {
         peer.gate.answered();
         break;
       case What::Refuse:
-        // Who is in a run is missed there.
+        // A node that is in a run is reported lost by that run.
         if (peer.stage == Stage::InARun)
-          sessions_.doom(peer, verdict.why);
+          sessions_.close_for(peer, verdict.why);
         else
           refuse(peer, verdict.why);
         break;
       case What::Doom:
-        sessions_.doom(peer, verdict.why);
+        sessions_.close_for(peer, verdict.why);
         break;
     }
     return false;
@@ -160,7 +160,8 @@ class Host final : public CoordinatorHost, private PeerHost {
 
   void welcome(Peer& peer, Hello hello, Now now) {
     Run* run = runs_.find(hello.run_id);
-    // Everybody has left it, and nobody has ended it: whoever comes begins anew, by its own rules.
+    // All nodes have left the run, and none has ended it: the next node begins anew, with its own
+    // rules.
     if (run != nullptr && run->sessions == 0 && run->coordinator.is_deserted()) {
       runs_.forget(*run, keys_, now);
       run = nullptr;
@@ -184,7 +185,7 @@ class Host final : public CoordinatorHost, private PeerHost {
     carry_out(*run);
   }
 
-  // For good.
+  // Refuses it for good.
   void refuse(Peer& peer, const std::string& why) {
     sessions_.complain("refused " + peer.connection->peer() + ": " + why);
     sessions_.refuse(peer, why, true);
@@ -192,12 +193,13 @@ class Host final : public CoordinatorHost, private PeerHost {
 
   // Null: there is no room for one.
   Result<Run*> make_run(const Hello& hello, Now now) {
-    const bool has_groups = hello.rules.segment > 0;  // Who has no session cannot say its own.
+    // Nodes without a session cannot say their group.
+    const bool has_groups = hello.rules.segment > 0;
     const bool is_closed_to_others = has_groups || secret_ != nullptr;
     ShownState shown(hello.run_id,
                      is_closed_to_others ? ShownState::To::SessionsOnly : ShownState::To::All);
     std::optional<core::rendezvous::State> present;
-    // Where there is a secret, who does not have it has no say in what was before.
+    // With a secret, only nodes that have it decide; a state from before could be anyone's.
     if (secret_ == nullptr) {
       auto found = shown.find(keys_);
       if (!found) complain_of_state(hello.run_id, found.error());
@@ -211,7 +213,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   void complain_of_state(const std::string& run_id, const Error& error) {
-    sessions_.complain("what somebody wrote as the state of run " + printable(run_id) +
+    sessions_.complain("what was written as the state of run " + printable(run_id) +
                        " was ignored: " + error.message);
   }
 
@@ -225,7 +227,7 @@ class Host final : public CoordinatorHost, private PeerHost {
       status.runs.push_back(run->coordinator.status(now));
     std::string json = wire::encode_status(status);
     if (json.size() + wire::kLargestFrame > wire::kLargestReport)
-      return sessions_.doom(peer, "what it asked for is too long for one answer");
+      return sessions_.close_for(peer, "what it asked for is too long for one answer");
     sessions_.send(peer, Report{std::move(json)});
   }
 
@@ -252,7 +254,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   void finish() {
-    while (Peer* peer = sessions_.next_doomed()) leave_run(*peer);
+    while (Peer* peer = sessions_.next_closing()) leave_run(*peer);
     sessions_.finish();
     arm();
   }
@@ -260,7 +262,7 @@ class Host final : public CoordinatorHost, private PeerHost {
   void arm() {
     auto next = runs_.next_due();
     if (const auto at = sessions_.next_deadline(); at && (!next || *at < *next)) next = at;
-    // One that rings too early is set again then.
+    // A timer that fires too early is set again then.
     if (!next || (armed_ && *armed_ <= *next)) return;
     armed_ = next;
     timer_.set(*next, [this] { ring(); });

@@ -1,9 +1,9 @@
 // Hosts the coordinators of all runs that meet at one port (core/coordinator), on the loop of the
 // store host whose connections become their sessions.
 //
-// Sessions are strangers until they have said what run they belong to, and whoever breaks the rules
-// of the protocol is closed, counted and logged; it harms nobody else. Who was silent is judged
-// only after everything that lies in the sockets has been read.
+// A session is a stranger until it has said which run it belongs to. One that breaks the rules of
+// the protocol is closed, counted and logged; that affects no other session. Which nodes are silent
+// is judged only after everything in the sockets has been read.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ namespace regroup::runtime {
 
 class CoordinatorHost : public SessionService {
  public:
-  // The loop and the keys must outlive it. With a secret (null: none) only those who have it are
-  // heard, and runs are for nodes with a session only.
+  // The loop and the keys must outlive it. With a secret (null: none) only agents that have it are
+  // accepted, and runs are for nodes with a session only.
   static std::unique_ptr<CoordinatorHost> make(io::Loop& loop, KeyAccess& keys,
                                                const SessionLimits& limits = {},
                                                std::shared_ptr<const Secret> secret = nullptr);
@@ -30,7 +30,7 @@ class CoordinatorHost : public SessionService {
   virtual Presence presence() const = 0;
   virtual std::vector<core::run::RunStatus> status() const = 0;
 
-  // Forgets every run and session; whoever owns the connections closes them.
+  // Forgets every run and session; the owner of the connections closes them.
   virtual void clear() = 0;
 };
 

@@ -8,7 +8,7 @@
 
 namespace regroup::runtime {
 
-// Queues have a space of their own, so what is said of them names no key.
+// Queues have a space of their own, so requests about them name no key.
 template <class OnKey>
 void for_each_key(const core::store::Request& request, OnKey on_key) {
   std::visit(

@@ -28,7 +28,7 @@ bool RunTable::forget_one_that_is_left(KeyAccess& keys, Now now) {
   return true;
 }
 
-// What remains of it is the state under its key: whoever comes late finds it closed, or goes on
+// What remains of it is the state under its key: a node that comes late finds it closed, or goes on
 // counting its rounds.
 void RunTable::forget(Run& run, KeyAccess& keys, Now now) {
   run.shown.leave(keys, run.coordinator.state_for_others(now));

@@ -28,8 +28,8 @@ struct Run {
   const std::string id;
   ShownState shown;
   core::coordinator::Coordinator coordinator;
-  std::size_t sessions = 0;         // Those who belong to it keep it.
-  std::optional<Instant> due = {};  // As the table has it.
+  std::size_t sessions = 0;         // A run with sessions is kept.
+  std::optional<Instant> due = {};  // Where the table has filed it.
 };
 
 class RunTable {
@@ -38,7 +38,7 @@ class RunTable {
   bool empty() const { return runs_.empty(); }
   Run* find(std::string_view id) const;
 
-  // Null: there are too many, and none of them is over and left by everybody.
+  // Null: there are too many, and none of them is over and without sessions.
   Run* make(const core::coordinator::Hello& hello, ShownState shown,
             std::optional<core::rendezvous::State> present, KeyAccess& keys,
             core::coordinator::Now now);

@@ -27,11 +27,11 @@ class PeerHost {
 
 struct Peer final : SessionPeer {
   enum class Stage {
-    New,      // Has said nothing yet.
-    Looking,  // Has asked how things are, and belongs to no run.
+    New,      // It has said nothing yet.
+    Looking,  // It has asked how things are, and belongs to no run.
     InARun,
-    Ending,  // Has been told why; what it says is not heard any more.
-    Doomed,  // Is dropped at the end of the turn.
+    Ending,   // It was told why; its messages are ignored from now on.
+    Closing,  // Is dropped at the end of the turn.
     Gone,
   };
 
@@ -50,17 +50,17 @@ struct Peer final : SessionPeer {
   const std::shared_ptr<io::Connection> connection;
   const std::function<void()> drop;
   Stage stage = Stage::New;
-  SessionGate gate;  // Before it, nothing is heard.
+  SessionGate gate;  // Until it is passed, no message is acted on.
   FrameReader<core::coordinator::FromAgent> reader;
-  Run* run = nullptr;      // Of one that is in a run, or doomed in it.
-  bool touched = false;    // Has something to flush.
+  Run* run = nullptr;      // Set for one that is in a run, or was dropped from it.
+  bool touched = false;    // It has something to flush.
   std::size_t seen = 0;    // Bytes of its input that have been counted.
   Instant second_began{};  // For the limit on messages.
   int said_in_second = 0;
 };
 
-// Sessions that have so long for their next step. The limit is the same for all, so they stand in
-// order, and whoever has taken the step is found out only at the front.
+// Sessions that have a time limit for their next step. The limit is the same for all, so they are
+// in order; whether one has taken the step is checked only at the front.
 class WaitingLine {
  public:
   explicit WaitingLine(Duration limit) : limit_(limit) {}
@@ -70,7 +70,7 @@ class WaitingLine {
   }
   void clear() { line_.clear(); }
 
-  // When the first of those for whom `is_waiting(session)` holds is late.
+  // When the first of those for which `is_waiting(session)` holds is late.
   template <class IsWaiting>
   std::optional<Instant> next(IsWaiting is_waiting) {
     while (!line_.empty() && !is_waiting(line_.front().second)) line_.pop_front();

@@ -1,4 +1,4 @@
-// Between a store host and whoever hosts the coordinators: connections that turn into sessions, and
+// Between a store host and the host of the coordinators: connections that turn into sessions, and
 // keys that stand for the shared state of a run with sessions. All on one loop.
 #pragma once
 
@@ -19,7 +19,8 @@ struct SessionLimits {
   Duration hello = kHelloLimit;
 };
 
-// A connection that is a session from now on. Whoever owns the connection passes on what it hears.
+// A connection that is a session from now on. The owner of the connection passes on what it
+// receives.
 class SessionPeer {
  public:
   virtual ~SessionPeer() = default;
@@ -31,8 +32,9 @@ class SessionPeer {
 class KeyAccess {
  public:
   virtual ~KeyAccess() = default;
-  virtual std::string_view get(std::string_view key) = 0;  // Until the next call. Empty: no such.
-  // Whoever waits for it is told at once.
+  // Valid until the next call. Empty: there is no such key.
+  virtual std::string_view get(std::string_view key) = 0;
+  // Clients that wait for it are answered at once.
   virtual void set(std::string_view key, std::string_view value) = 0;
 };
 
@@ -41,13 +43,14 @@ class SessionService {
   virtual ~SessionService() = default;
 
   // One for every connection; if there are too many, it is told so and closed. `drop` ends the
-  // connection and calls closed(); it may be called during any call of this room but open().
+  // connection and calls closed(); it may be called during any call of this room except open().
   virtual std::unique_ptr<SessionPeer> open(std::shared_ptr<io::Connection> connection,
                                             std::function<void()> drop) = 0;
 
-  // Before a request of the store's own protocol is applied; cheap unless it is about a run with
-  // sessions. If it is, the keys show how the run stands, and the answer is true: then after() is
-  // to be called when the request has been applied, and what it changed is brought to the run.
+  // To be called before a request of the store's own protocol is applied; cheap unless it is about
+  // a run with sessions. If it is, the keys are updated to show how the run stands, and the result
+  // is true: then after() must be called when the request has been applied, and passes what it
+  // changed to the run.
   virtual bool before(const core::store::Request& request) = 0;
   virtual void after() = 0;
 };

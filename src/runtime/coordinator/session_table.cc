@@ -48,8 +48,8 @@ void SessionTable::send(Peer& peer, const FromCoordinator& message) {
   if (!peer.is_heard()) return;
   auto& output = peer.connection->output();
   const std::size_t before = output.size();
-  // A report may be longer than that: what counts is what was left unread before.
-  if (before > kUnreadBySession) return doom(peer, "it does not read what it is told");
+  // A report may be longer than that: what counts is what was left unread before it.
+  if (before > kUnreadBySession) return close_for(peer, "it does not read what it is told");
   wire::append_frame(output, message);
   if (FrameSealer* sealer = peer.gate.outward()) sealer->seal(output, before);
   ++counters_.messages_out;
@@ -75,15 +75,15 @@ void SessionTable::refuse(Peer& peer, std::string why, bool lasting) {
   end(peer);
 }
 
-void SessionTable::doom(Peer& peer, const std::string& why) {
+void SessionTable::close_for(Peer& peer, const std::string& why) {
   ++counters_.refused;
   complain("closed the session of " + peer.connection->peer() + ": " + why);
   drop_at_the_end(peer);
 }
 
 void SessionTable::drop_at_the_end(Peer& peer) {
-  peer.stage = Stage::Doomed;
-  doomed_.push_back(&peer);
+  peer.stage = Stage::Closing;
+  closing_.push_back(&peer);
 }
 
 bool SessionTable::says_too_much(Peer& peer, int more, Instant now) {
@@ -93,13 +93,13 @@ bool SessionTable::says_too_much(Peer& peer, int more, Instant now) {
   }
   peer.said_in_second += more;
   if (peer.said_in_second <= kMessagesInASecond) return false;
-  doom(peer, "it says more in a second than anybody has to");
+  close_for(peer, "it sends more messages in a second than the limit allows");
   return true;
 }
 
 void SessionTable::expire(Instant now) {
   while (const auto late = strangers_.take_late(now))
-    if (is_at(*late, Stage::New)) doom(*find(*late), "it did not say hello");
+    if (is_at(*late, Stage::New)) close_for(*find(*late), "it did not say hello");
   while (const auto late = leaving_.take_late(now))
     if (is_at(*late, Stage::Ending)) drop_at_the_end(*find(*late));
 }
@@ -116,24 +116,24 @@ bool SessionTable::is_at(SessionId session, Stage stage) const {
   return peer != nullptr && peer->stage == stage;
 }
 
-Peer* SessionTable::next_doomed() {
-  return told_of_doomed_ == doomed_.size() ? nullptr : doomed_[told_of_doomed_++];
+Peer* SessionTable::next_closing() {
+  return told_of_closing_ == closing_.size() ? nullptr : closing_[told_of_closing_++];
 }
 
 void SessionTable::finish() {
   for (Peer* peer : touched_) {
     peer->touched = false;
-    if (peer->stage == Stage::Doomed) continue;
+    if (peer->stage == Stage::Closing) continue;
     peer->connection->flush();
     if (peer->stage == Stage::Ending) peer->connection->end_output();
   }
   touched_.clear();
-  for (Peer* peer : doomed_) {
+  for (Peer* peer : closing_) {
     remove(*peer);
     peer->drop();
   }
-  doomed_.clear();
-  told_of_doomed_ = 0;
+  closing_.clear();
+  told_of_closing_ = 0;
 }
 
 void SessionTable::clear() {

@@ -1,7 +1,8 @@
-// The sessions at one port: who is there, what is on its way to them, and who has to go.
+// The sessions at one port: which are there, what is on its way to them, and which are to be
+// closed.
 //
-// Nothing is flushed or closed before the end of the event that is under way (finish()), so nobody
-// goes away while somebody is dealt with.
+// Nothing is flushed or closed before the end of the current event (finish()), so no session
+// disappears while it is being handled.
 #pragma once
 
 #include <cstddef>
@@ -21,32 +22,32 @@ namespace regroup::runtime {
 
 class SessionTable {
  public:
-  // `host` hears what the peers do.
+  // `host` is told what the peers do.
   SessionTable(PeerHost& host, const SessionLimits& limits);
 
-  // One too many has been told so, and is ending already.
+  // If there are too many, the new one has been told so, and is ending already.
   std::unique_ptr<Peer> add(std::shared_ptr<io::Connection> connection, std::function<void()> drop);
   void remove(Peer& peer);
   Peer* find(core::coordinator::SessionId session) const;
 
-  // Dooms a peer that has not read what it was told before.
+  // Closes a peer that has too much unread already.
   void send(Peer& peer, const core::coordinator::FromCoordinator& message);
-  // By the rules: it has a while to read what it was told, and to close. Its run knows of it.
+  // A regular end: it has a while to read what it was told, and to close. Its run knows of it.
   void end(Peer& peer);
-  // Said to it, then the end. Lasting: it need not come back.
+  // Tells it why, then ends it. `lasting`: it should not come back.
   void refuse(Peer& peer, std::string why, bool lasting = false);
-  // It has broken the rules: counted, logged, and closed at the end of the event.
-  void doom(Peer& peer, const std::string& why);
-  // Counts what it says, and dooms it if that is too much.
+  // It has broken the rules: it is counted, logged, and closed at the end of the event.
+  void close_for(Peer& peer, const std::string& why);
+  // Counts its messages, and closes it if there are too many.
   bool says_too_much(Peer& peer, int more, Instant now);
 
-  // Dooms those who have not said hello, or have not closed, in time.
+  // Closes peers that have not said hello, or have not closed, in time.
   void expire(Instant now);
   std::optional<Instant> next_deadline();
 
-  // The end of an event: first the runs of the doomed are told, which may doom others; then comes
-  // finish().
-  Peer* next_doomed();
+  // At the end of an event: first the runs of the closing peers are told, which may close others;
+  // then comes finish().
+  Peer* next_closing();
   void finish();
 
   void clear();
@@ -69,10 +70,10 @@ class SessionTable {
   CoordinatorCounters counters_;
   Complaints complaints_{"coordinator"};
 
-  // Of the event that is under way.
+  // For the current event.
   std::vector<Peer*> touched_;
-  std::vector<Peer*> doomed_;
-  std::size_t told_of_doomed_ = 0;
+  std::vector<Peer*> closing_;
+  std::size_t told_of_closing_ = 0;
 };
 
 }  // namespace regroup::runtime

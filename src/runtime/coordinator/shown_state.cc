@@ -31,7 +31,7 @@ void ShownState::show(KeyAccess& keys, const State& state) {
   put(keys, closed);
 }
 
-// How far the rounds were counted and whether it was ended, and nobody's names.
+// How far the rounds were counted and whether the run was ended, without any names.
 void ShownState::leave(KeyAccess& keys, const State& state) {
   if (to_ == To::All) return put(keys, state);
   State left;
@@ -57,7 +57,7 @@ Result<std::optional<State>> ShownState::take_change(KeyAccess& keys) {
   return std::move(*state);
 }
 
-// The text stays: whoever wrote it holds it as his token, and it is as good as ours.
+// The text stays: the node that wrote it holds it as its token, and it is as good as ours.
 Result<State> ShownState::read(std::string_view text) {
   auto bytes = wire::decode_base64(text);
   if (!bytes) return tl::unexpected(bytes.error());

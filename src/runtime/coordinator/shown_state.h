@@ -1,7 +1,7 @@
 // The state of one run with sessions as nodes without one see it: the text under the run's key.
 //
-// It is made only when somebody looks, and made again only if the state has changed since: a node
-// that read a text and wants to swap it wins if nothing has happened in between.
+// It is made only when a client reads it, and made again only if the state has changed since: a
+// node that read a text and wants to swap it succeeds if nothing has happened in between.
 #pragma once
 
 #include <optional>
@@ -20,26 +20,26 @@ class ShownState {
 
   enum class To {
     All,
-    // The run is for nodes with a session. Others are shown that it is closed, and whatever they
-    // write is not heeded.
+    // The run is for nodes with a session. Others are shown that it is closed, and what they write
+    // is ignored.
     SessionsOnly,
   };
   ShownState(const std::string& run_id, To to);
 
-  // What nodes without a session have made before there was a coordinator, if they have.
+  // The state that nodes without a session made before there was a coordinator, if any.
   Result<std::optional<core::rendezvous::State>> find(KeyAccess& keys);
 
-  // Somebody looks.
+  // A client reads it.
   void show(KeyAccess& keys, const core::rendezvous::State& state);
 
-  // Nobody has a session any more: what whoever comes next should find.
+  // No node has a session any more: what a later one should find.
   void leave(KeyAccess& keys, const core::rendezvous::State& state);
 
-  // What somebody has made of what was shown; empty: nothing. An error means that it is no state;
-  // ours is shown again at the next look.
+  // What a client has made of what was shown; empty: nothing. An error means that it is no state;
+  // ours is shown again at the next read.
   Result<std::optional<core::rendezvous::State>> take_change(KeyAccess& keys);
 
-  // Whether anybody has ever looked: then there may be nodes without a session.
+  // Whether a client has ever read it: then there may be nodes without a session.
   bool has_onlookers() const { return onlookers_; }
 
  private:
@@ -48,7 +48,7 @@ class ShownState {
 
   const std::string key_;
   const To to_;
-  std::string text_;  // Stands for state_.
+  std::string text_;  // The text that stands for state_.
   std::optional<core::rendezvous::State> state_;
   bool onlookers_ = false;
 };

@@ -42,7 +42,7 @@ int write_all(int fd, std::string_view bytes) {
 }
 
 int write_in_place(const std::string& path, std::string_view bytes) {
-  // Not blocking: a pipe that nobody reads must not hold up a process that is about to end.
+  // Not blocking: a pipe without a reader must not hold up a process that is about to end.
   io::Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK));
   if (!file) return errno;
   if (const int error = write_all(file.get(), bytes)) return error;
@@ -170,7 +170,7 @@ Result<std::optional<ErrorFile>> read_error_file(const std::string& path) {
     return failed("open", path, errno);
   }
   std::string json;
-  // One byte more than may be, so that a longer file is told from one that just fits.
+  // One byte more than allowed, so that a longer file can be told from one that just fits.
   while (json.size() <= wire::kErrorFileBytes) {
     char piece[16 << 10];
     const ssize_t count = ::read(descriptor.get(), piece, sizeof piece);
@@ -208,7 +208,7 @@ int record(const std::function<int()>& body) {
   try {
     return body();
   } catch (const abi::__forced_unwind&) {
-    throw;  // Somebody ends this thread; whoever keeps that back is aborted.
+    throw;  // The thread is being cancelled; swallowing that would abort the process.
   } catch (...) {
     Described described;
     describe(std::current_exception(), described);

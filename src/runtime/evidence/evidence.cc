@@ -24,7 +24,7 @@ std::optional<Filled> filling_of(const char* path) {
                 .total = about.f_blocks * about.f_frsize};
 }
 
-// As those see it who are not root and may not use the last reserve.
+// Free space for users other than root, who may not use the reserve.
 bool is_disk_full(const std::string& file) {
   struct statvfs about {};
   return ::statvfs(file.c_str(), &about) == 0 && about.f_blocks > 0 && about.f_bavail == 0;
@@ -62,7 +62,7 @@ Facts gather(const Ended& ended, const Before& before, const io::CgroupLeaf* lea
   if (leaf != nullptr)
     if (auto account = leaf->memory(); account.oom_kills) facts.leaf = std::move(account);
   facts.own = io::own_memory_account();
-  // We may have been moved meanwhile; the counters of two groups are not to be compared.
+  // We may have been moved meanwhile; the counters of two different groups cannot be compared.
   if (before.own && facts.own && before.own->group == facts.own->group)
     facts.own_kills = grown_by(before.own->oom_kills, facts.own->oom_kills);
   facts.machine_kills = grown_by(before.machine_oom_kills, io::machine_oom_kills());

@@ -16,7 +16,7 @@ struct CorePattern {
   bool uses_pid = false;
 };
 
-// Of the process that left it.
+// The process that left the core.
 struct CoreOf {
   pid_t pid = 0;
   std::optional<pid_t> kernel_pid;  // As the first pid namespace counts; often not known.
@@ -42,10 +42,10 @@ struct CoreFile {
   std::uint64_t bytes = 0;
 };
 
-// The newest file that fits, not older than that.
+// The newest file that fits and is not older than that.
 std::optional<CoreFile> find_core(const std::string& glob, std::int64_t not_before_wall_micros);
 
-// Signals whose default is a core.
+// Signals whose default action is a core dump.
 bool makes_core(int signal);
 
 }  // namespace regroup::runtime

@@ -80,7 +80,8 @@ class Judgement {
 
   void tell_of_memory() {
     const bool killed = deadly_signal(facts_.exit) == SIGKILL;
-    // A group counts for every process in it. One that we killed, or that lived on, lost another.
+    // The count is for every process in the group. If we killed this worker, or it was not killed
+    // at all, the kernel killed another process of it.
     const bool itself =
         !facts_.kernel_log.empty() || (facts_.exit.signal == SIGKILL && !facts_.signalled_by_us);
     if (leaf_kills() > 0 || !facts_.kernel_log.empty()) {
@@ -109,9 +110,9 @@ class Judgement {
     }
   }
 
-  // Whoever is killed for memory, for whichever limit, is counted in the group it is in. So where
-  // the worker's own group counted nobody, the kills around it were others'; and where the group
-  // around it counted nobody, so were those on the rest of the machine.
+  // A process that is killed for memory, for whichever limit, is counted in the group it is in. So
+  // where the worker's own group counted none, the kills around it hit others; and where the group
+  // around it counted none, so did those on the rest of the machine.
   bool is_cleared_by_its_group() const { return facts_.leaf && facts_.leaf->oom_kills == 0u; }
 
   std::string group() const { return facts_.own ? facts_.own->group : std::string{}; }
@@ -194,7 +195,7 @@ class Judgement {
     }
   }
 
-  // The handler runs outside of every container, and keeps what it keeps there.
+  // The handler runs outside of every container, and stores cores there.
   std::string how_to_get_core() const {
     const bool here = facts_.pids_are_the_kernels;
     std::string text = here ? "" : ", on the host of this container";

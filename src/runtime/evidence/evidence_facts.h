@@ -25,7 +25,7 @@ struct Facts {
 
   std::optional<io::MemoryAccount> leaf;  // Only where it counts memory.
   std::optional<io::MemoryAccount> own;   // Now.
-  // Since the start. Empty: cannot be told.
+  // Since the start. Empty: unknown.
   std::optional<std::uint64_t> own_kills;
   std::optional<std::uint64_t> machine_kills;
   std::string kernel_log;  // A record saying that the kernel killed this pid for memory.
@@ -40,7 +40,7 @@ struct Facts {
 
 Evidence judge(const Facts& facts);
 
-// Empty if either is, or if the counter went back: it is not the same one any more.
+// Empty if either is, or if the counter went back: then it is another counter.
 std::optional<std::uint64_t> grown_by(std::optional<std::uint64_t> before,
                                       std::optional<std::uint64_t> after);
 

@@ -1,4 +1,4 @@
-// Whom the kernel killed for memory, by its own log.
+// Which processes the kernel killed for memory, by its own log.
 #pragma once
 
 #include <sys/types.h>
@@ -20,14 +20,15 @@ struct OomRecord {
   std::string text;  // What the record says, without its header.
 };
 
-// One record of /dev/kmsg. Empty: it tells of no such kill, or a program wrote it, not the kernel.
+// One record of /dev/kmsg. Empty: it is not about such a kill, or a program wrote it, not the
+// kernel.
 std::optional<OomRecord> parse_oom_record(std::string_view record);
 
 // What has come into the log since it was opened: a position in the log is exact, while its time
 // stamps drift away from every other clock. Lives on one thread.
 class KernelLog {
  public:
-  // Empty: it may not be read, or it speaks of other pids than we do (a pid namespace).
+  // Empty: it may not be read, or its pids are not ours (in a pid namespace).
   static std::shared_ptr<KernelLog> open_at_end();
   // Each read gives one record.
   explicit KernelLog(io::Descriptor records) : records_(std::move(records)) {}
@@ -41,7 +42,7 @@ class KernelLog {
   std::map<pid_t, std::string> killed_;
 };
 
-// A flood in the log does not hold up the report; the rest is read with the next question.
+// A flood in the log must not hold up the report; the rest is read by the next call.
 inline constexpr std::size_t kReadAtOnce = 1024 * 1024;
 // Kills remembered; further ones are not.
 inline constexpr std::size_t kKillsRemembered = 4096;

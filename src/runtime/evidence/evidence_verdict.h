@@ -1,4 +1,4 @@
-// What is made of everything that was found out about a worker's end.
+// The verdict on a worker's end, made of all that was found out.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace regroup::runtime {
 
 enum class OutOfMemory {
   NoSign,  // Nothing says so.
-  Likely,  // Killed by SIGKILL, not by us, and the kernel killed somebody for memory meanwhile.
+  Likely,  // Killed by SIGKILL, not by us, and the kernel killed some process for memory meanwhile.
   Proven,  // The kernel counted a kill in this worker's own group, or its log names the pid.
 };
 
@@ -20,7 +20,8 @@ struct Evidence {
   OutOfMemory out_of_memory = OutOfMemory::NoSign;
   std::optional<io::MemoryAccount> memory;  // Of the worker's group, else of ours.
   std::int64_t peak_rss_bytes = 0;
-  std::string core_file;           // Where a core was written, or who was handed it; may be empty.
+  // Where a core was written, or which program got it; may be empty.
+  std::string core_file;
   std::vector<std::string> lines;  // For people, most telling first, without a final dot.
 };
 

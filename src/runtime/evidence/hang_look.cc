@@ -43,7 +43,8 @@ std::vector<std::optional<Sample>> look_at_workers(const std::vector<WatchedWork
       if (!use) continue;
       sample.cpu += use->cpu;
       sample.moved += use->read + use->on_disk;
-      // Who has made himself a session of his own (a monitor, say) may write what he likes.
+      // A process that made itself a session of its own (such as a monitor) may write what it
+      // likes.
       (process.session == worker.pid ? sample.written : sample.moved) += use->written;
       if (process.state == 'T' || io::has_held_thread(process.pid)) sample.held = true;
     }

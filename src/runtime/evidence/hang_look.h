@@ -1,4 +1,5 @@
-// What core/hang needs to know of workers, read from /proc: of each and of everybody it started.
+// What core/hang needs to know of workers, read from /proc: of each and of every process it
+// started.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +18,7 @@ struct WatchedWorker {
   std::uint64_t requests = 0;
 };
 
-// The worker itself: `pid`, or who runs below it, if it is only a shell that waits for its one
-// child.
+// The worker itself: `pid`, or its child, if it is only a shell that waits for its one child.
 pid_t behind_shells(const std::vector<io::ProcessInfo>& everybody, pid_t pid);
 
 std::vector<std::optional<core::hang::Sample>> look_at_workers(

@@ -46,8 +46,8 @@ ProcessFailure make_failure(const EndedWorker& worker) {
                          .tail = worker.tail};
   if (outcome.exit.signal != 0) failure.signal_name = io::signal_name(outcome.exit.signal);
   failure.message = end_in_words(worker);
-  if (!worker.sentence.empty()) {
-    failure.message = worker.sentence;  // Whatever it wrote before, this is why it ended.
+  if (!worker.ended_for.empty()) {
+    failure.message = worker.ended_for;  // Whatever it wrote before, this is why it ended.
     return failure;
   }
 
@@ -64,11 +64,11 @@ ProcessFailure make_failure(const EndedWorker& worker) {
     failure.message = failure.error->message;
     failure.traceback = failure.error->call_stack;
   }
-  // Whoever was stopped has only the traceback of our own signal to show.
+  // A worker that we stopped has only the traceback of our own signal to show.
   if (failure.traceback.empty() && !failure.stopped_by_us) {
     if (const auto printed = wire::last_traceback(worker.tail)) {
       failure.traceback = printed->text;
-      // A traceback says more than an exit code, but a signal came from somewhere else.
+      // A traceback says more than an exit code, but a signal has another cause.
       if (!failure.error && outcome.exit.signal == 0) failure.message = printed->last_line;
     }
   }

@@ -18,13 +18,13 @@ struct EndedWorker {
   std::string error_file;  // Where it was to be written; may be empty.
   Evidence evidence;
   std::string tail;
-  std::string sentence = {};  // Why we ended it, if we did.
+  std::string ended_for = {};  // Why we ended it, if we did.
 };
 
-// Reads the error file. A broken one counts as absent, and is an evidence of its own.
+// Reads the error file. A broken one counts as absent, and is reported as evidence.
 ProcessFailure make_failure(const EndedWorker& worker);
 
-// As Python says it: killed by signal n is -n.
+// As Python gives it: killed by signal n is -n.
 int python_exit_code(const core::supervision::Exit& exit);
 
 }  // namespace regroup::runtime

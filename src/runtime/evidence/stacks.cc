@@ -102,7 +102,7 @@ struct StackTaker::Impl {
   io::WakeUp give_up;
   mutable std::mutex lock;
   std::condition_variable ended_changed;
-  bool abandoned = false;  // Nobody may be called any more.
+  bool abandoned = false;  // No callback may be called any more.
   bool ended = false;
   std::vector<pid_t> helpers;
   Stacks known;
@@ -192,8 +192,8 @@ bool StackTaker::Impl::read_tools(std::vector<Case>& cases, Instant deadline) co
   }
 }
 
-// The faulthandler writes within microseconds, once the worker is scheduled. Whoever writes nothing
-// is not waited for beyond a moment.
+// The faulthandler writes within microseconds, once the worker is scheduled. If nothing comes
+// within a moment, we do not wait any longer.
 void StackTaker::Impl::read_dumps(std::vector<Case>& cases, Instant deadline) const {
   const Instant until = std::min(deadline, io::now() + kDumpPatience);
   for (Case& one : cases) {
@@ -213,7 +213,7 @@ void StackTaker::Impl::read_dumps(std::vector<Case>& cases, Instant deadline) co
   }
 }
 
-// What is for the file; what is for people is `known` from then on.
+// What goes into the file; what people get to read is in `known` from then on.
 std::string StackTaker::Impl::conclude(const std::vector<Case>& cases) {
   Stacks stacks;
   std::string text = options.why.empty() ? "" : options.why + "\n\n";
@@ -255,7 +255,7 @@ void StackTaker::Impl::run() {
   }
   look_and_signal(cases);
   {
-    // Killed and reaped when they go: a debugger that is killed lets its process go on.
+    // Killed and reaped when destroyed: a debugger that is killed lets its process go on.
     const std::vector<io::Process> running = start_tools(cases);
     if (!read_tools(cases, deadline)) return;
   }
@@ -291,7 +291,7 @@ StackTaker::StackTaker(std::vector<StackTarget> targets, StackOptions options,
     impl->ended = true;
     impl->ended_changed.notify_all();
   });
-  if (!thread) {  // Nor threads.
+  if (!thread) {  // There are no threads left either.
     impl_.reset();
     done({});
     return;
@@ -304,7 +304,7 @@ StackTaker::~StackTaker() {
   impl_->give_up.ring();
   std::unique_lock held(impl_->lock);
   impl_->abandoned = true;
-  // For the helpers to be gone; they are killed first of all.
+  // Waits for the helpers to end; they are killed first.
   impl_->ended_changed.wait_for(held, kGiveUpPatience, [this] { return impl_->ended; });
 }
 

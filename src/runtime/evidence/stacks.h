@@ -1,4 +1,4 @@
-// Where workers are, taken while they still live: before a hung or condemned group is ended.
+// Where workers are, taken while they are still alive: before a hung or condemned group is ended.
 //
 // For all of them at once, on a thread of its own, and bounded: what /proc shows, the dump of
 // Python's faulthandler where the worker has registered it (python/regroup, `dump_on_hang`), and
@@ -30,11 +30,12 @@ struct StackTarget {
 
 struct StackOptions {
   Duration limit = 5s;
-  int dump_signal = 0;    // Sent to whoever catches it, and to nobody else; 0: none.
+  int dump_signal = 0;    // Sent only to workers that catch it; 0: none.
   std::string file = {};  // Where all of it is written; empty: nowhere.
   std::string why = {};   // Its first line.
   std::string path = {};  // Where py-spy and gdb are looked for; empty: our own PATH.
-  // What a worker wrote last to stderr: a dump may be there. From the taker's thread.
+  // Returns what a worker wrote last to stderr: a dump may be there. Called from the taker's
+  // thread.
   std::function<std::string(int local_rank)> tail = {};
 };
 
@@ -63,12 +64,13 @@ class StackTaker {
   // Children of this process that are not workers. From any thread.
   std::vector<pid_t> helpers() const;
 
-  // What is known already, without a file: where that hangs, `done` is not called. From any thread.
+  // What is known already, without a file: if writing that hangs, `done` is not called. From any
+  // thread.
   Stacks so_far() const;
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;  // The thread's too.
+  std::shared_ptr<Impl> impl_;  // Shared with the thread.
 };
 
 }  // namespace regroup::runtime

@@ -10,8 +10,9 @@
 namespace regroup::runtime {
 namespace {
 
-constexpr Duration kSeldom = 10ms;  // However short the limit is.
-constexpr Duration kOften = 500ms;  // A worker that wakes in between is not stuck.
+constexpr Duration kSeldom = 10ms;  // Never more often than this, however short the limit is.
+// At least this often: a worker that wakes in between is not stuck.
+constexpr Duration kOften = 500ms;
 constexpr char kUninterruptible = 'D';
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Finds workers that the kernel does not let go: in uninterruptible sleep (state D), at every look,
+// Finds workers that are stuck in the kernel: in uninterruptible sleep (state D), at every look,
 // for longer than a limit. A hung device or network file system does that.
 //
-// Lives on the loop's thread. Only looks; what becomes of them is the caller's.
+// Lives on the loop's thread. It only looks; the caller decides what to do with them.
 #pragma once
 
 #include <sys/types.h>
@@ -18,12 +18,12 @@ namespace regroup::runtime {
 class StuckWorkers {
  public:
   struct Questions {
-    std::function<std::map<int, pid_t>()> pids;  // Of those who run, by local rank.
-    // Each once, with what to say of it.
+    std::function<std::map<int, pid_t>()> pids;  // Of the workers that run, by local rank.
+    // Called once for each, with a description of it.
     std::function<void(int local_rank, const std::string& why)> found;
   };
 
-  // A limit of zero: nobody is looked at.
+  // A limit of zero: no worker is looked at.
   StuckWorkers(io::Loop& loop, Duration limit, Questions questions);
 
  private:

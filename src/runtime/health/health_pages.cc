@@ -19,7 +19,7 @@ constexpr std::string_view kIndex =
     "/status    how this node is doing, as JSON\n"
     "/metrics   the same as metrics of Prometheus\n";
 constexpr std::array<std::string_view, 4> kPages{"/healthz", "/readyz", "/status", "/metrics"};
-// As the original calls them.
+// These are torchrun's names.
 constexpr std::array<std::string_view, 7> kStates{"UNKNOWN", "INIT",      "HEALTHY", "UNHEALTHY",
                                                   "STOPPED", "SUCCEEDED", "FAILED"};
 
@@ -45,14 +45,14 @@ std::string utc_text(std::int64_t micros) {
 
 std::string since_when(const LoopHealth& loop, const Moment& at) {
   const std::int64_t since =
-      at.utc_micros - std::chrono::duration_cast<std::chrono::microseconds>(loop.quiet).count();
+      at.utc_micros - std::chrono::duration_cast<std::chrono::microseconds>(loop.stuck_for).count();
   return "the agent's loop has not turned since " + utc_text(since) + ", which is " +
-         in_words(loop.quiet) + " ago; the limit is " + in_words(loop.limit);
+         in_words(loop.stuck_for) + " ago; the limit is " + in_words(loop.limit);
 }
 
 Page live_page(const LoopHealth& loop, const Moment& at) {
   if (!loop.alive()) return {503, kTextPage, "stuck: " + since_when(loop, at) + "\n"};
-  if (loop.quiet > Duration{}) return {200, kTextPage, "alive: " + since_when(loop, at) + "\n"};
+  if (loop.stuck_for > Duration{}) return {200, kTextPage, "alive: " + since_when(loop, at) + "\n"};
   return {200, kTextPage, "alive: the agent's loop turns\n"};
 }
 
@@ -124,7 +124,7 @@ Page status_page(const HealthSnapshot& agent, const LoopHealth& loop, const Mome
       .raw("last_failure", agent.last_failure ? json_of(*agent.last_failure) : "null");
   if (agent.timers) json.add("timers", *agent.timers);
   json.raw("uptime_s", rounded(in_seconds(at.now - agent.begun)))
-      .raw("quiet_s", rounded(in_seconds(loop.quiet)));
+      .raw("stuck_s", rounded(in_seconds(loop.stuck_for)));
   return {200, kJsonPage, json.text() + "\n"};
 }
 
@@ -200,7 +200,7 @@ Page metrics_page(const HealthSnapshot& agent, const LoopHealth& loop) {
   metrics
       .metric("regroup_last_progress_seconds", "gauge",
               "How long the agent's loop has been asked to turn and has not; 0 while it turns.")
-      .sample(rounded(in_seconds(loop.quiet)));
+      .sample(rounded(in_seconds(loop.stuck_for)));
   metrics
       .metric("regroup_start_time_seconds", "gauge", "When the agent began, in seconds since 1970.")
       .sample(rounded(static_cast<double>(agent.begun_micros) / 1e6));

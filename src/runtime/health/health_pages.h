@@ -1,4 +1,4 @@
-// What the health port says: pages made of a snapshot of the agent, without asking anybody.
+// What the health port answers: pages made of a snapshot of the agent, without asking it.
 #pragma once
 
 #include <cstdint>
@@ -56,9 +56,9 @@ struct HealthSnapshot {
 
 // What was found when the agent's loop was last asked to turn.
 struct LoopHealth {
-  Duration quiet{};  // So long it has been asked to turn, and has not. Zero: it turns.
+  Duration stuck_for{};  // How long it has been asked to turn and has not. Zero: it turns.
   Duration limit = 60s;
-  bool alive() const { return quiet <= limit; }
+  bool alive() const { return stuck_for <= limit; }
 };
 
 struct Moment {
@@ -72,12 +72,12 @@ struct Page {
   std::string body;
 };
 
-// Of the page at `path`. Empty: there is none.
+// The page at `path`. Empty: there is none.
 std::optional<Page> health_page(std::string_view path, const HealthSnapshot& agent,
                                 const LoopHealth& loop, const Moment& at);
 
-// Whether a true answer needs the agent: not so for the list of pages, and for those that are not
-// there.
+// Whether a true answer needs the agent. The list of pages does not, nor do pages that do not
+// exist.
 bool asks_for_health(std::string_view path);
 
 inline constexpr std::string_view kTextPage = "text/plain; charset=utf-8";

@@ -53,13 +53,13 @@ TEST(HealthPages, LivesWhileTheLoopTurns) {
 }
 
 TEST(HealthPages, LivesUpToTheLimitAndSaysHowLongItHasBeenQuiet) {
-  const auto late = page("/healthz", running(), {.quiet = 60s, .limit = 60s});
+  const auto late = page("/healthz", running(), {.stuck_for = 60s, .limit = 60s});
   EXPECT_EQ(late.status, 200);
   EXPECT_THAT(late.body, HasSubstr("not turned since 2023-11-14 22:12:20 UTC, which is 1m00s ago"));
 }
 
 TEST(HealthPages, IsStuckBeyondTheLimit) {
-  const LoopHealth stuck{.quiet = 61s, .limit = 60s};
+  const LoopHealth stuck{.stuck_for = 61s, .limit = 60s};
   EXPECT_EQ(page("/healthz", running(), stuck).status, 503);
   EXPECT_EQ(page("/healthz", running(), stuck).body,
             "stuck: the agent's loop has not turned since 2023-11-14 22:12:19 UTC, which is 1m01s "
@@ -67,7 +67,7 @@ TEST(HealthPages, IsStuckBeyondTheLimit) {
   EXPECT_EQ(page("/readyz", running(), stuck).status, 503);
   EXPECT_THAT(page("/status", running(), stuck).body,
               AllOf(HasSubstr("\"alive\": false"), HasSubstr("\"ready\": false"),
-                    HasSubstr("\"quiet_s\": 61.000")));
+                    HasSubstr("\"stuck_s\": 61.000")));
   EXPECT_THAT(page("/metrics", running(), stuck).body,
               AllOf(HasSubstr("\nregroup_up 0\n"), HasSubstr("\nregroup_ready 0\n"),
                     HasSubstr("\nregroup_last_progress_seconds 61.000\n")));
@@ -103,7 +103,7 @@ TEST(HealthPages, TellsEverythingAsJson) {
             "\"restarts\": 1, \"max_restarts\": 3, \"last_failure\": {\"rank\": 2, "
             "\"local_rank\": 0, \"host\": \"node-1\", \"exit_code\": -9, "
             "\"message\": \"killed\\nby \\\"SIGKILL\\\"\", \"time\": 1.5}, \"timers\": 5, "
-            "\"uptime_s\": 12.000, \"quiet_s\": 0.000}\n");
+            "\"uptime_s\": 12.000, \"stuck_s\": 0.000}\n");
 }
 
 TEST(HealthPages, HasNoRoundWhileJoining) {

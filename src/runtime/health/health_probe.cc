@@ -46,7 +46,7 @@ void HealthProbe::ask(Done done) {
       });
     });
   }
-  // Set again for everybody who comes: it is the same instant, unless the loop has hung for longer.
+  // Set again for every request: it is the same instant, unless the loop has hung for longer.
   enough_.set(std::max(now, *asked_ + patience_), [this] { answer(); });
 }
 
@@ -58,11 +58,11 @@ void HealthProbe::turned() {
 
 void HealthProbe::answer() {
   const auto [snapshot, at] = board_->last();
-  // What it published by itself is a turn, too.
-  const Duration quiet =
+  // A snapshot that it published by itself counts as a turn, too.
+  const Duration stuck_for =
       asked_ ? std::max(Duration{1}, io::now() - std::max(*asked_, at)) : Duration{};
   for (const Done& done : std::exchange(waiting_, {}))
-    done(*snapshot, {.quiet = quiet, .limit = limit_});
+    done(*snapshot, {.stuck_for = stuck_for, .limit = limit_});
 }
 
 }  // namespace regroup::runtime

@@ -1,5 +1,5 @@
-// Finds out whether another loop turns, when somebody asks: a task is posted to it, and either it
-// runs within a moment, or the answer is how long it has been waited for.
+// Finds out whether another loop turns, when asked: a task is posted to it, and either it runs
+// within a moment, or the answer is how long it has been waited for.
 #pragma once
 
 #include <functional>
@@ -58,7 +58,7 @@ class HealthProbe {
   std::optional<Instant> asked_;  // The task is on its way.
   std::vector<Done> waiting_;
   io::Timer enough_;
-  // Tasks that come when we are gone find nobody.
+  // Tasks that run when we are gone find this expired.
   std::shared_ptr<HealthProbe*> self_;
 };
 

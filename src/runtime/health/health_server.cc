@@ -35,7 +35,7 @@ class Host {
   }
 
  private:
-  // In the order in which they make room for others.
+  // In the order in which they are closed to make room for others.
   enum class Doing {
     Ending,     // It has taken its answer; what it still sends is not looked at.
     Waiting,    // For a request, or the rest of one.
@@ -57,7 +57,7 @@ class Host {
     std::uint64_t id;
     std::shared_ptr<io::Connection> connection;
     io::Timer deadline;
-    Instant since{};  // It does what it does.
+    Instant since{};  // When it began to do that.
     Doing doing = Doing::Waiting;
     // Of the request that is being answered.
     bool head_only = false;
@@ -73,8 +73,8 @@ class Host {
     begin(welcomed, Doing::Waiting, kHealthRequestLimit);
   }
 
-  // Whoever is served already, or has said nothing for the longest time, goes first. But neither
-  // those who keep silent nor those who ask and ask and do not read may shut out a probe.
+  // A connection that is served already, or has said nothing for the longest time, is closed first.
+  // Neither silent clients nor clients that keep asking and do not read may shut out a probe.
   void make_room() {
     const auto before = [](const auto& a, const auto& b) {
       return std::tie(a.second->doing, a.second->since) <
@@ -90,7 +90,7 @@ class Host {
   }
 
   void too_late(Client& client) {
-    // Half a request deserves to hear of it; silence does not.
+    // A client that sent half a request is told why it is closed; a silent one is not.
     if (client.doing != Doing::Waiting || client.connection->input().empty()) return drop(client);
     client.head_only = client.keep_alive = false;
     answer(client, 408, kTextPage, "the request did not come in time\n");
@@ -104,7 +104,7 @@ class Host {
     if (client.doing == Doing::Ending) input.consume(input.size());
   }
 
-  // False: it is not whole yet.
+  // False: it is not complete yet.
   bool take_request(Client& client) {
     auto& input = client.connection->input();
     const auto parsed = wire::parse_http_request(input.view());
@@ -133,7 +133,8 @@ class Host {
   }
 
   void ask(Client& client, const std::string& path) {
-    // Not read from meanwhile: who has sent all and closed that direction still gets the answer.
+    // We do not read from it meanwhile: a client that has sent everything and closed that direction
+    // still gets the answer.
     client.connection->pause_reading();
     client.doing = Doing::Asking;
     client.since = io::now();

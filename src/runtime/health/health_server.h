@@ -1,8 +1,9 @@
 // The health port: answers HTTP about one agent, from a thread of its own, so that it also answers
 // when the agent does not.
 //
-// Nothing happens while nobody asks: the agent's loop is asked to turn when somebody asks for its
-// health, and whoever asks is answered when it has, or after a moment with how long it has not.
+// Nothing runs until a request comes. A request about the agent's health makes the server ask the
+// agent's loop to turn. The answer is sent when it has turned; if it has not within a moment, the
+// answer says for how long.
 //
 //   auto server = HealthServer::start(options, loop, [&] { return agent.health(); });
 //   ...
@@ -26,7 +27,7 @@ class HealthServer {
  public:
   struct Source {
     std::function<HealthSnapshot()> look;  // On the agent's loop.
-    // What a person should know; from the server's thread.
+    // Gets what a person should know; from the server's thread.
     std::function<void(const std::string&)> warn = {};
   };
 
@@ -34,7 +35,7 @@ class HealthServer {
                                                      Source source);
   virtual ~HealthServer() = default;
 
-  // What is told if the agent's loop does not turn.
+  // The snapshot that is served if the agent's loop does not turn.
   virtual void publish(HealthSnapshot snapshot) = 0;
 
   virtual std::uint16_t port() const = 0;

@@ -18,12 +18,12 @@ namespace regroup::runtime {
 namespace {
 
 constexpr Duration kFarewell = 2s;
-// Written at a time. At the end small pieces, so that a slow console can be told from one that does
-// not read: whoever takes a kilobyte in kFarewell is waited for.
+// How much is written at a time. At the end the pieces are small, so that a slow console can be
+// told from one that does not read: one that takes a kilobyte in kFarewell is waited for.
 constexpr std::size_t kSlice = 64 * 1024;
 constexpr std::size_t kLastSlice = 1024;
-// A console that has its backlog full is waited for as long as it takes so much in so long. One
-// that takes less would slow the workers down; it misses lines instead.
+// We wait for a console whose backlog is full if it takes this much in this time. One that takes
+// less would slow the workers down, so it misses lines instead.
 constexpr Duration kPatience = 250ms;
 constexpr std::uint64_t kReadsWell = 256 * 1024;
 // Longer ones would overflow the clock of the wait.
@@ -36,7 +36,7 @@ constexpr std::size_t kSpares = 4;
 struct ConsoleWriter::State {
   std::mutex mutex;
   std::condition_variable wake;   // For the writer.
-  std::condition_variable moved;  // For who waits for the writer.
+  std::condition_variable moved;  // For threads that wait for the writer.
   io::Descriptor fd;
   std::function<void(const std::string&)> warn;
   std::function<std::string(const std::string&)> own_line;
@@ -49,12 +49,12 @@ struct ConsoleWriter::State {
   bool warning = false;  // Inside `warn`.
   bool gone = false;     // The console; nothing is written any more.
   bool stopping = false;
-  bool awaited = false;  // Somebody waits for room.
+  bool awaited = false;  // A thread waits for room.
   bool ended = false;
   std::uint64_t written = 0;
 
   bool dropping = false;
-  bool ends_line = true;  // The last text that was taken.
+  bool ends_line = true;  // Whether the last text that was taken ended its line.
   bool files_have_all = false;
   std::uint64_t dropped_here = 0;  // Since the last line about it.
   std::atomic<std::uint64_t> taken_lines = 0;
@@ -89,7 +89,7 @@ Result<std::unique_ptr<ConsoleWriter>> ConsoleWriter::start(
   state->own_line = std::move(own_line);
   auto thread = start_quiet_thread("console", [state] { run(*state); });
   if (!thread) return tl::unexpected(thread.error());
-  // Nobody can join a thread that hangs in a write; the state says when it has ended.
+  // A thread that hangs in a write cannot be joined; the state says when it has ended.
   thread->detach();
   return std::unique_ptr<ConsoleWriter>(new ConsoleWriter(std::move(state)));
 }
@@ -118,7 +118,8 @@ bool ConsoleWriter::put(std::string& text, std::uint64_t lines) {
   const auto is_full = [&] {
     return state.waiting_bytes > 0 && state.waiting_bytes + text.size() > kConsoleBacklog;
   };
-  // One that reads, only more slowly than the workers write, is waited for: it shall miss nothing.
+  // A console that reads, only more slowly than the workers write, is waited for: it must not miss
+  // anything.
   bool full = !state.dropping && is_full();
   while (full) {
     const std::uint64_t before = state.written;

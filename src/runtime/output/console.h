@@ -1,9 +1,9 @@
-// Writes to one console from a thread of its own, so that a console that does not read stops
-// nobody.
+// Writes to one console from a thread of its own, so that a console that does not read stops no
+// other thread.
 //
 // Texts wait in a queue of kConsoleBacklog bytes. When it is full, texts are dropped until half of
-// it is free again; then a line says how many lines are missing there. Nothing is ever set on the
-// descriptor: it is shared with the shell.
+// it is free again; then a line says how many lines are missing there. We never change the mode of
+// the descriptor: it is shared with the shell.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,21 @@ class ConsoleWriter {
       int fd, std::function<void(const std::string&)> warn,
       std::function<std::string(const std::string&)> own_line = {});
 
-  // Waits while the console takes something, and for one that does not for a second. What it still
-  // has not taken then is lost, and the thread is left to its fate.
+  // Waits as long as the console keeps reading, and for one that does not, one second. What is left
+  // then is lost, and the thread is abandoned.
   ~ConsoleWriter();
   ConsoleWriter(const ConsoleWriter&) = delete;
   ConsoleWriter& operator=(const ConsoleWriter&) = delete;
 
-  // Takes the text, of so many lines, and leaves an empty string that may have room. False:
-  // dropped. One thread at a time.
+  // Takes the text, which has `lines` lines, and leaves an empty string that may have capacity.
+  // False: dropped. One thread at a time.
   bool put(std::string& text, std::uint64_t lines);
 
   // Whether lines that are dropped are in files; the line about them says so.
   void set_files_have_all(bool they_do);
 
-  // Waits until everything is written; false: `deadline` came first. True if the console is gone.
+  // Waits until everything is written; false: `deadline` came first. True also if the console is
+  // gone.
   bool flush(Instant deadline);
 
   bool is_idle() const;         // Everything is written.
@@ -49,7 +50,7 @@ class ConsoleWriter {
   explicit ConsoleWriter(std::shared_ptr<State> state) : state_(std::move(state)) {}
   static void run(State& state);
 
-  // The thread's as well, which may outlive us.
+  // Shared with the thread, which may outlive us.
   std::shared_ptr<State> state_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A pipe that nobody reads until somebody does.
+// A pipe that is not read at first.
 struct Stuck {
   Stuck() {
     int ends[2];

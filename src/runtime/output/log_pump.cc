@@ -20,10 +20,10 @@ struct LogPump::Impl {
   std::unique_ptr<Screen> one;
   std::unique_ptr<Screen> two;  // Where the errors have a console of their own.
   Screens screens;
-  std::unique_ptr<PumpLoop> loop;  // Goes before the screens.
+  std::unique_ptr<PumpLoop> loop;  // Destroyed before the screens.
 
   std::mutex mutex;
-  std::shared_ptr<PumpGroup> group;  // What is in it belongs to the loop, but for the tails.
+  std::shared_ptr<PumpGroup> group;  // Its contents belong to the loop, except the tails.
   std::vector<io::Descriptor> workers_ends;
 
   Result<std::unique_ptr<Screen>> open_screen(int fd) const {

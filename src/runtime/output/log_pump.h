@@ -1,6 +1,6 @@
 // Carries the output of workers to files and to the console, on a thread of its own.
 //
-// What nobody needs to see on the way goes straight to its file, or to our own descriptor; all else
+// Output that we do not need to see goes straight to its file, or to our own descriptor; all else
 // comes through pipes (pseudo-terminals where our console is one, so that workers still see a
 // terminal). Files get every byte as it comes, and slow files slow the worker. The console gets
 // whole lines, from a second thread: when its reader stops, up to kConsoleBacklog bytes wait, then
@@ -31,7 +31,7 @@ namespace regroup::runtime {
 class LogPump {
  public:
   static Result<std::unique_ptr<LogPump>> start(LogPumpOptions options);
-  ~LogPump();  // Waits for a console that does not read for a moment only.
+  ~LogPump();  // If the console does not read, it waits only for a moment.
   LogPump(const LogPump&) = delete;
   LogPump& operator=(const LogPump&) = delete;
 
@@ -39,17 +39,17 @@ class LogPump {
   // drain that before. All or nothing.
   Result<std::vector<WorkerStreams>> open(const LogRoutes& routes,
                                           const std::vector<WorkerName>& names);
-  // The workers have their ends; ours of those are closed.
+  // The workers have their ends of the pipes; closes ours of those.
   void started();
 
-  // Reads until every pipe is at its end, or until `deadline` if somebody keeps one open, puts
-  // everything into the files and hands it to the console, then calls `done` on the pump's thread
+  // Reads until every pipe is at its end, or until `deadline` if a process keeps one open, writes
+  // everything to the files and hands it to the console, then calls `done` on the pump's thread
   // with the local ranks whose streams were still open.
   void drain(Instant deadline, std::function<void(std::vector<int> still_open)> done);
 
-  // The last of a worker's stderr, at most core::output::kTailBytes, from a line start. Complete
+  // The end of a worker's stderr, at most core::output::kTailBytes, from a line start. Complete
   // after drain().
-  // Also where the worker wrote straight to a file.
+  // It also works where the worker wrote straight to a file.
   std::string tail(int local_rank) const;
 
   // Our terminal has another size: those of the workers get it too.
@@ -59,8 +59,8 @@ class LogPump {
   void print(const std::string& line);
 
   // A line that counts seconds at the bottom of the console of the errors, if that is a terminal;
-  // instead of the one before, until hide_live(). It never mixes with other output: that wipes it
-  // out first, and it comes again below. Nobody wakes up for it when it is not there.
+  // it replaces the one before, and stays until hide_live(). It never mixes with other output: that
+  // wipes it out first, and it is drawn again below. Without such a line no thread wakes up for it.
   void show_live(core::output::LiveLine line);
   void hide_live();
 
@@ -70,8 +70,8 @@ class LogPump {
   struct Counters {
     std::uint64_t bytes = 0;          // That came through pipes.
     std::uint64_t lines = 0;          // Handed to the console.
-    std::uint64_t dropped_lines = 0;  // Not shown, for a console that did not read.
-    std::uint64_t lost_bytes = 0;     // Not written to files, for a full disk.
+    std::uint64_t dropped_lines = 0;  // Not shown, because the console did not read.
+    std::uint64_t lost_bytes = 0;     // Not written to files, because the disk was full.
   };
   Counters counters() const;
 

@@ -13,7 +13,7 @@ void PumpFile::append(std::string_view bytes) {
     if (limits_.max_bytes > 0 && file_.is_regular())
       step = core::output::next_step(end_, limits_.max_bytes, bytes);
     if (!write(bytes.substr(0, step.write))) {
-      // Of this step write() has counted its part.
+      // write() has counted its part of this step.
       const std::uint64_t others = bytes.size() - step.write;
       lost_ += others;
       unmarked_ += others;

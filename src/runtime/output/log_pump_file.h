@@ -22,8 +22,9 @@ class PumpFile {
   PumpFile(io::LogFile file, LogFileLimits limits, std::function<void(const std::string&)> warn)
       : file_(std::move(file)), limits_(limits), warn_(std::move(warn)) {}
 
-  // What cannot be written is lost and counted, and its place is marked once writing works again.
-  // Nobody waits for a disk to get free: a worker that blocks on its output holds up all others.
+  // Bytes that cannot be written are lost and counted, and their place is marked once writing works
+  // again. We never wait for space on a disk: a worker that blocks on its output holds up all
+  // others.
   void append(std::string_view bytes);
 
   std::uint64_t lost_bytes() const { return lost_; }

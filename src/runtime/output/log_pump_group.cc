@@ -15,7 +15,7 @@ namespace {
 
 // How the bytes of a stream leave the worker.
 enum class Way {
-  Inherited,  // Straight to our console: there is nothing to arrange in a file.
+  Inherited,  // Straight to our console: in a file there is nothing to arrange.
   Nowhere,
   File,  // Straight to its file.
   Terminal,
@@ -25,7 +25,7 @@ enum class Way {
 Way way_of(const StreamRoute& route, bool is_errors, int console, bool rotates) {
   const bool shown = route.console != Console::No;
   if (!route.file.empty()) return shown || rotates ? Way::Pipe : Way::File;
-  // The end of the errors is kept for the report of a failure, so they always come by.
+  // The end of the errors is kept for the report of a failure, so they always come through us.
   if (!shown) return is_errors ? Way::Pipe : Way::Nowhere;
   if (route.console == Console::Prefixed) return Way::Pipe;
   switch (io::kind_of(console)) {
@@ -143,7 +143,7 @@ class Opening {
     if (way == Way::Terminal) {
       if (auto terminal = io::make_pseudo_terminal(console)) {
         plan.from = std::move(terminal->master);
-        plan.capacity = 4096;  // What the kernel gives of it at a time.
+        plan.capacity = 4096;  // The kernel passes on this much at a time.
         end = hold(std::move(terminal->slave));
         return {};
       }
@@ -159,7 +159,7 @@ class Opening {
   Result<void> add_stream(StreamPlan plan, const StreamRoute& route, const WorkerName& name,
                           bool is_errors) {
     PumpGroup& group = *opened_.group;
-    plan.number = group.streams.size() + 1;  // 0 is what we say ourselves.
+    plan.number = group.streams.size() + 1;  // 0 is for our own lines.
     plan.local_rank = name.local_rank;
     plan.prefixed = route.console == Console::Prefixed;
     plan.prefix = prefix_for(options_.prefix_template, name);

@@ -19,12 +19,12 @@ struct PumpGroup {
     std::string errors_file;
   };
   std::vector<Worker> workers;
-  // The pump's thread alone.
+  // Only for the pump's thread.
   std::vector<std::unique_ptr<PumpStream>> streams;
   std::vector<std::unique_ptr<FilteredCopy>> filtered;
 };
 
-// For the workers: which they are, and our hold on them until they are started.
+// The descriptors that workers get, and our copies of them until the workers are started.
 struct WorkerEnds {
   std::vector<WorkerStreams> streams;
   std::vector<io::Descriptor> held;

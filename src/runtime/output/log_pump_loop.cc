@@ -17,7 +17,8 @@
 namespace regroup::runtime {
 namespace {
 
-// Nobody sees a delay of this length, and at full speed a pipe of kOutputPipe does not fill in it.
+// A delay of this length is not visible, and at full speed a pipe of kOutputPipe does not fill in
+// it.
 constexpr Duration kRest = 4ms;
 
 std::string time_of_day() {
@@ -171,7 +172,7 @@ void PumpLoop::take_turn() {
   hand_over();
 }
 
-// Only while it can be seen: below a line that somebody has begun it cannot, and whatever ends that
+// Only while it can be seen: below an unfinished line of a worker it cannot, and the end of that
 // line wakes us anyway.
 std::optional<Instant> PumpLoop::next_drawing() const {
   if (!live_ || !live_->screen->can_show_live()) return {};
@@ -185,7 +186,7 @@ void PumpLoop::draw_live() {
   const auto due = next_drawing();
   if (!due || *due > turn_.now) return;
   live_->drawn = turn_.now;
-  // A console that does not read gets no seconds to catch up with.
+  // A console that does not read gets no stale seconds to catch up with.
   if (!live_->screen->writer().is_idle()) return;
   std::string text = core::output::live_text(live_->line, turn_.now, live_->screen->live_columns());
   const bool same = live_->screen->shows_live() && text == live_->shown;

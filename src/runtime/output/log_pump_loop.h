@@ -1,4 +1,4 @@
-// The pump's thread: sleeps until a stream has something, and lets everybody have a turn.
+// The pump's thread: sleeps until a stream has something, and gives every stream a turn.
 //
 // After a turn it rests for a few milliseconds before it looks at the streams again, so that busy
 // workers are read in large pieces: a wake-up for every line would cost more than the lines.
@@ -33,7 +33,8 @@ class PumpLoop {
   void say(Screen& screen, std::string line);
   void show_live(Screen& screen, core::output::LiveLine line);
   void hide_live();
-  void after_this(std::function<void()> task);  // Once everything before it is with the consoles.
+  // Called once everything before it is with the consoles.
+  void after_this(std::function<void()> task);
 
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t lost_bytes() const { return lost_bytes_; }

@@ -33,12 +33,12 @@ class Screen {
     lines_ = 0;
   }
 
-  // The live line: of a terminal, when nobody's line is open.
+  // The live line: only on a terminal, and when no source's line is open.
   bool can_show_live() const { return arranger_.can_show_live(); }
   bool shows_live() const { return arranger_.shows_live(); }
   void show_live(std::string_view text) { arranger_.show_live(text, pending_); }
   void hide_live() { arranger_.hide_live(pending_); }
-  // One less than there are: in the last one a cursor may already be on the next line.
+  // One less than there are: in the last column, a cursor may already be on the next line.
   std::size_t live_columns() const {
     const int columns = io::window_columns(fd_);
     return columns > 1 ? static_cast<std::size_t>(columns) - 1 : kUsualColumns;

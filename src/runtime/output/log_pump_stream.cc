@@ -9,8 +9,8 @@ namespace {
 
 using core::output::CutRules;
 
-// Without a prefix unfinished lines are shown after a while everywhere: it is what users would see
-// without us. With one, only on a terminal: a log has no use for half a line.
+// Without a prefix, unfinished lines are shown after a while everywhere: it is what users would see
+// without us. With one, only on a terminal: half a line is of no use in a log.
 CutRules rules_for(const StreamPlan& plan) {
   if (plan.screen != nullptr && plan.screen->is_terminal()) return {.quiet = 50ms, .bar = 0s};
   if (!plan.prefixed) return {.quiet = 100ms, .bar = 1s};
@@ -47,7 +47,7 @@ bool PumpStream::read_once() {
 }
 
 void PumpStream::read_rest() {
-  // A writer that never rests must not keep us here.
+  // A worker that writes without a pause must not keep us here.
   constexpr std::size_t kReads = 4 * kOutputPipe / kOutputRead;
   for (std::size_t i = 0; i < kReads && read_once(); ++i) {
   }

@@ -1,5 +1,6 @@
-// One stream of one worker: reads it, and gives its bytes to all who want them.
-// Lives on the pump's thread, but for tail().
+// One stream of one worker: reads it, and passes its bytes on to the file, the console and the
+// tail.
+// Lives on the pump's thread, except tail().
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@
 
 namespace regroup::runtime {
 
-// What a turn of the pump's loop brings along, and what happened in it.
+// What a turn of the pump's loop provides, and what happened in it.
 struct PumpTurn {
   Instant now{};
   std::string time;        // For people; empty where no prefix asks for it.
@@ -65,8 +66,8 @@ class PumpStream : public io::Watcher {
   void expire();                              // Shows what has waited long enough.
   std::optional<Instant> next_deadline() const { return cutter_.next_deadline(); }
 
-  void read_rest();     // All that is there now.
-  void finish_lines();  // Whatever comes later begins a new line.
+  void read_rest();     // Reads everything that is there now.
+  void finish_lines();  // Later bytes begin a new line.
   void close();
 
   std::string tail() const;  // From any thread.

@@ -41,14 +41,14 @@ class ReadConsole {
 
   int fd() const { return write_.get(); }
 
-  // Everything; once the pump is gone.
+  // Everything that was written; call it once the pump is gone.
   std::string text() {
     write_.close();
     if (reader_.joinable()) reader_.join();
     return text_;
   }
 
-  // Waits until it has shown this, so often.
+  // Waits until it has shown this text this many times.
   void await(const std::string& part, int times = 1) {
     const auto count = [&] {
       int found = 0;

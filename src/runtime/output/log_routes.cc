@@ -1,4 +1,4 @@
-// torchrun's layout of log files, and its rules for who is shown where.
+// torchrun's layout of log files, and its rules for which worker is shown where.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ tl::unexpected<Error> cannot(ErrorKind kind, const std::string& action, const fs
   return fail(kind, "cannot " + action + " '" + path.string() + "': " + why);
 }
 
-// PREFIX<six random characters> in `parent`, for us alone.
+// PREFIX<six random characters> in `parent`, readable only by us.
 Result<fs::path> make_unique_directory(const fs::path& parent, const std::string& prefix) {
   std::string path = (parent / (prefix + "XXXXXX")).string();
   if (::mkdtemp(path.data()) == nullptr)
@@ -72,7 +72,7 @@ class DefaultLogs : public LogsSpecs {
 
   void over(bool succeeded) override {
     if (!temporary_) return;
-    std::error_code ignored;  // What cannot be removed stays, and harms nobody.
+    std::error_code ignored;  // A file that cannot be removed stays, and does no harm.
     if (succeeded || !has_files(base_)) fs::remove_all(base_, ignored);
   }
 
@@ -91,7 +91,7 @@ class DefaultLogs : public LogsSpecs {
   StreamRoute route(Streams one, const WorkerName& worker, const fs::path& file) const;
 
   DefaultLogsOptions options_;
-  std::string base_;  // Empty until somebody needs the temporary one.
+  std::string base_;  // Empty until the temporary directory is needed.
   bool temporary_ = false;
   fs::path run_directory_;
 };
@@ -104,7 +104,7 @@ Result<void> DefaultLogs::make_run_directory(const std::string& run_id) {
     base_ = made->string();
     temporary_ = true;
   }
-  // Somebody may have tidied up between the start and now.
+  // The directory may have been removed since the start.
   std::error_code error;
   fs::create_directories(base_, error);
   std::string name = run_id;
@@ -120,12 +120,12 @@ Result<fs::path> DefaultLogs::make_attempt_directory(int restart_count) const {
   std::error_code error;
   if (fs::exists(path, error)) {
     // An earlier start with the same number of restarts, before the members changed.
-    fs::path aside;
+    fs::path kept;
     int number = 1;
-    do aside = path.string() + "." + std::to_string(number++);
-    while (fs::exists(aside, error));
-    fs::rename(path, aside, error);
-    if (error) return cannot(ErrorKind::Io, "put aside the logs in", path, error.message());
+    do kept = path.string() + "." + std::to_string(number++);
+    while (fs::exists(kept, error));
+    fs::rename(path, kept, error);
+    if (error) return cannot(ErrorKind::Io, "move away the logs in", path, error.message());
   }
   fs::create_directories(path, error);
   if (error) return cannot(ErrorKind::Io, "make the log directory", path, error.message());

@@ -33,7 +33,7 @@ using testing::HasSubstr;
 
 Instant soon() { return io::deadline_after(60s); }
 
-// Nobody is lost because the machine is slow.
+// No node is lost because the machine is slow.
 constexpr Duration kLong = 1h;
 const RunRules kTwo{.min_nodes = 2,
                     .max_nodes = 2,
@@ -294,7 +294,7 @@ TEST_F(CoordinatorHostTest, ANodeThatComesAgainReplacesItsSession) {
 TEST_F(CoordinatorHostTest, AStoreClientSeesTheStateOfTheSessions) {
   auto [a, b] = sealed_pair();
   const auto client = store();
-  // As torchrun makes the key, if nobody has.
+  // As torchrun makes the key, if it does not exist.
   const auto made = client->compare_set(wire::state_key("r"), "", wire::kNoState);
   const State state = decoded(*client->get(wire::state_key("r")));
   EXPECT_EQ(*made, encoded(state));
@@ -339,7 +339,7 @@ TEST_F(CoordinatorHostTest, TheFirstHelloFindsTheStateOfNodesWithoutASession) {
   EXPECT_TRUE(decoded(*client->get(wire::state_key("r"))).participants.contains(kStranger));
 }
 
-// Where only whole groups are let in, who has no session cannot say which group it is in.
+// Where only whole groups are let in, a node without a session cannot say which group it is in.
 class GroupedRuns : public CoordinatorHostTest {
  protected:
   Agent joining_group(const std::string& name) {
@@ -387,7 +387,7 @@ TEST_F(GroupedRuns, WhoBeginsADesertedOneAnewGoesOnCounting) {
     Agent b = joining_group("b");
     a.expect<Welcome>();
     EXPECT_EQ(a.expect<Sealed>().round, 0);
-    EXPECT_TRUE(decoded(*store()->get(wire::state_key("r"))).closed);  // Somebody looks.
+    EXPECT_TRUE(decoded(*store()->get(wire::state_key("r"))).closed);  // A client reads it.
     a.add(Leave{}).send();
     b.add(Leave{}).send();
     EXPECT_TRUE(a.is_closed());
@@ -452,7 +452,7 @@ TEST_F(CoordinatorHostTest, WhoBreaksTheRulesHarmsNobodyElse) {
   EXPECT_EQ(counters().refused, 2u);
 
   auto [a, b] = sealed_pair();
-  b.hello("r", kTwo).send();  // A second one is no use to anybody.
+  b.hello("r", kTwo).send();  // A second one is of no use.
   EXPECT_TRUE(b.is_closed());
   EXPECT_THAT(a.expect<Stop>().text, HasSubstr("b is gone"));
   EXPECT_EQ(counters().sessions, 3u);  // a, half and silent.
@@ -472,7 +472,7 @@ TEST_F(CoordinatorHostTest, WhoSaysTooMuchIsClosed) {
   ByteBuffer many;
   for (int i = 0; i < 2 * kMessagesInASecond; ++i) {
     many.append_u32(1);
-    many.append_u8(250);  // A kind that nobody knows: skipped, but counted.
+    many.append_u8(250);  // An unknown kind: skipped, but counted.
   }
   while (chatty.add_bytes(many.view()).send()) {
   }

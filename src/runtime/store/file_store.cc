@@ -206,8 +206,8 @@ class FileStore final : public Store {
     return true;
   }
 
-  // Opens, locks, and reads what others have written since. A torn record at the end is cut off by
-  // whoever is about to write: under the exclusive lock no writer can still be at work on it.
+  // Opens, locks, and reads what others have written since. Before a write, a torn record at the
+  // end is cut off: under the exclusive lock no writer can still be at work on it.
   Result<io::LockedFile> sync(io::Lock lock) { return sync(lock, io::deadline_after(timeout_)); }
 
   Result<io::LockedFile> sync(io::Lock lock, Instant deadline) {
@@ -270,7 +270,7 @@ class FileStore final : public Store {
 
   const FileStoreOptions options_;
   std::atomic<Duration> timeout_;  // Not under the lock, which a waiting call holds.
-  std::mutex mutex_;               // Over all that follows.
+  std::mutex mutex_;               // Guards everything below.
   bool registered_ = false;
   io::FileAnchor anchor_;      // The file that values_ reflects,
   std::uint64_t read_to_ = 0;  // and how much of it.

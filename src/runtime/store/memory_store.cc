@@ -79,7 +79,7 @@ class MemoryStore final : public Store {
                                  keys.empty() ? std::string() : keys.front());
         !there)
       return tl::unexpected(there.error());
-    // Still under the lock: nobody can have deleted one of them in between.
+    // Still under the lock, so none of them can have been deleted in between.
     return ask_locked<std::vector<std::string>>(MultiGet{views}, [](const Reply* reply) {
       const KeyViews values = std::get<Values>(*reply).values;
       return std::vector<std::string>(values.begin(), values.end());
@@ -154,7 +154,7 @@ class MemoryStore final : public Store {
   }
 
   // `read` turns the caller's own reply (null if there is none) into the result, while its views
-  // hold.
+  // are valid.
   template <class T, class Read>
   Result<T> ask(const Request& request, const Read& read) {
     const std::lock_guard lock(shared_->mutex);

@@ -49,7 +49,7 @@ Result<StoreChannel> StoreChannel::greet(io::ClientSocket socket, const io::Addr
   StoreChannel channel(std::move(socket), address);
   channel.server_ = as;
   // The greeting and the first request go out in one write of at least nine bytes: a server of
-  // PyTorch 2.1 or older takes less for an unfinished request and stalls, for everybody.
+  // PyTorch 2.1 or older takes less for an unfinished request and stalls, for all its clients.
   wire::append_greeting(channel.out_);
   if (as == Server::WithPing) {
     const Ping ping{ping_nonce()};
@@ -82,7 +82,7 @@ tl::expected<StoreChannel, StoreChannel::Failure> StoreChannel::open_one(const i
   auto newer = as(Server::WithPing);
   if (newer || !newer.error().answered || newer.error().why.kind != ErrorKind::Connection)
     return newer;
-  // It hung up: an older server, or one that was full, or just starting. If it takes the older
+  // It hung up: an older server, or one that was full, or just starting. If it accepts the older
   // greeting, the newer one gets a second chance.
   auto older = as(Server::WithoutPing);
   if (!older) return older;
@@ -98,7 +98,7 @@ tl::expected<StoreChannel, StoreChannel::Failure> StoreChannel::try_once(
     auto channel =
         open_one(address, std::min(deadline, io::deadline_after(kConnectLimit)), deadline);
     if (channel) return channel;
-    // What will not pass is worth more than what came after it.
+    // An error that will not go away tells more than one that came after it.
     if (worst.may_pass()) worst = channel.error();
   }
   return tl::unexpected(worst);
@@ -168,7 +168,7 @@ Result<std::optional<io::ClientSocket>> StoreChannel::into_session(Instant deadl
   auto reply = ask(kAction, {}, Check{keys}, deadline);
   if (!reply) return tl::unexpected(reply.error());
   if (!std::get<Ready>(*reply).all) return std::nullopt;
-  // Nobody has said anything in the session yet, so nothing may have been answered.
+  // Nothing was said in the session yet, so no answer may be there.
   if (in_.size() > answered_)
     return broken(kAction, {}, {ErrorKind::Protocol, "the server spoke before it was asked"});
   broken_ = Error{ErrorKind::InvalidArgument,
@@ -212,13 +212,13 @@ Result<Reply> StoreChannel::receive(wire::ReplyShape shape, std::size_t count, I
 tl::unexpected<Error> StoreChannel::broken(std::string_view action, std::string_view key,
                                            const Error& error) {
   Error whole{error.kind, describe(action, key, address_) + ": " + error.message};
-  // What was never sent has not put the two sides out of step.
+  // A request that was never sent has not put the two sides out of step.
   if (error.kind == ErrorKind::Unsupported) return tl::unexpected(whole);
   if (error.kind == ErrorKind::Connection && action != kGreet)
     whole.message +=
         " (the store has ended; or it refused: a store closes on a key over 8 KiB, a value over 8 "
         "MiB, an add to what is no number, an operation it does not know)";
-  // The server must not go on waiting for us, nor holding what we asked for.
+  // The server must not keep waiting for us, or holding what we asked for.
   socket_.reset();
   broken_ = Error{error.kind, "the store connection was lost earlier: " + whole.message};
   return tl::unexpected(whole);

@@ -15,15 +15,15 @@ constexpr std::string_view kTrace = "/TRACE";
 constexpr std::string_view kTracingGate = "/TRACING_GATE";
 constexpr std::string_view kIgnored = "<val_ignored>";
 
-// Naming more than so many missing ranks helps nobody: it is whole nodes that are gone.
+// Naming more missing ranks than this helps nobody: it is whole nodes that are gone.
 constexpr int kMostNamed = 16;
 
 std::string name(std::string_view prefix, std::string_view rest) {
   return std::string(prefix).append(rest);
 }
 
-// Counts this member in; whoever completes the number opens the gate. Returns the gate's key.
-Result<std::string> check_in(Store& store, std::string_view prefix, std::int64_t world_size) {
+// Counts this member in; the one that completes the number opens the gate. Returns the gate's key.
+Result<std::string> arrive(Store& store, std::string_view prefix, std::int64_t world_size) {
   const std::string gate = name(prefix, kLastMember);
   const auto come = store.add(name(prefix, kNumMembers), 1);
   if (!come) return tl::unexpected(come.error());
@@ -33,8 +33,8 @@ Result<std::string> check_in(Store& store, std::string_view prefix, std::int64_t
   return gate;
 }
 
-// Rank 0 asks every other rank for its trace; after the first that is missing, the others are not
-// waited for any longer.
+// Rank 0 asks every other rank for its trace. After the first that is missing, it does not wait for
+// the others any longer.
 Result<std::string> find_missing(Store& store, std::string_view prefix, std::int64_t world_size,
                                  const std::function<std::string(std::int64_t)>& name_of,
                                  Duration trace_limit) {
@@ -63,7 +63,7 @@ Result<std::vector<std::string>> gather(Store& store, const Seat& seat, Duration
   if (auto all = store.wait(keys, limit); !all) return tl::unexpected(all.error());
   auto values = store.multi_get(keys);
   if (!values) return values;
-  const auto gate = check_in(store, name(seat.prefix, kFinished), seat.world_size);
+  const auto gate = arrive(store, name(seat.prefix, kFinished), seat.world_size);
   if (!gate) return tl::unexpected(gate.error());
   if (seat.rank == 0) {
     if (auto all = store.wait({*gate}, limit); !all) return tl::unexpected(all.error());
@@ -80,7 +80,7 @@ Result<std::vector<std::string>> synchronize(Store& store, const Seat& seat, std
 
 Result<void> barrier(Store& store, std::string_view prefix, std::int64_t world_size,
                      const BarrierOptions& options) {
-  const auto gate = check_in(store, prefix, world_size);
+  const auto gate = arrive(store, prefix, world_size);
   if (!gate) return tl::unexpected(gate.error());
   auto all = store.wait({*gate}, options.limit);
   if (all || all.error().kind != ErrorKind::Timeout || !options.rank) return all;
@@ -101,8 +101,8 @@ Result<void> barrier(Store& store, std::string_view prefix, std::int64_t world_s
     if (auto opened = store.set(name(prefix, kTracingGate), kIgnored); !opened) return opened;
     return blame(missing->empty() ? "none any more, they came too late" : "[" + *missing + "]");
   }
-  // If rank 0 itself is missing, nobody opens the tracing gate. It can take rank 0 its whole limit
-  // to notice and its trace limit to look, so that is how long we wait for it.
+  // If rank 0 itself is missing, no rank opens the tracing gate. Rank 0 may need its whole limit to
+  // notice and its trace limit to look, so that is how long we wait for it.
   const auto traced = store.wait({name(prefix, kTracingGate)}, options.limit + options.trace_limit);
   return blame(traced ? "see rank 0 (" + name_of(0) + ")" : "[" + name_of(0) + "] at least");
 }

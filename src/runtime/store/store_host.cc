@@ -16,7 +16,7 @@ namespace {
 
 using namespace core::store;
 
-// Who sets keys for the coordinator's sake; no client has this id.
+// The client id under which the coordinator sets keys; no real client has it.
 constexpr ClientId kNobody{0};
 
 bool asks_for_a_session(const Request& request) {
@@ -84,10 +84,11 @@ class Host final : public StoreHost, private KeyAccess {
     ClientId id;
     std::shared_ptr<io::Connection> connection;
     bool greeted = false;
-    bool answered = false;                 // Has something to flush, and stands in Host::answered_.
-    wire::Progress progress;               // Of the message at the front of its input.
-    std::size_t seen = 0;                  // Bytes of its input that have been counted.
-    std::unique_ptr<SessionPeer> session;  // From then on it is no client of the keyspace.
+    bool answered = false;    // It has something to flush, and is in Host::answered_.
+    wire::Progress progress;  // Of the message at the front of its input.
+    std::size_t seen = 0;     // Bytes of its input that have been counted.
+    // Once it is set, this is no client of the keyspace any more.
+    std::unique_ptr<SessionPeer> session;
   };
 
   void welcome(std::shared_ptr<io::Connection> connection) {
@@ -108,7 +109,7 @@ class Host final : public StoreHost, private KeyAccess {
     clients_.emplace(id, std::move(client));
   }
 
-  // Whole requests, one after the other, then one write for everybody who got an answer.
+  // Whole requests, one after the other, then one write for every client that got an answer.
   void serve(Client& client) {
     gone_.clear();
     if (client.session != nullptr) return client.session->bytes_came();
@@ -131,11 +132,11 @@ class Host final : public StoreHost, private KeyAccess {
   void begin_session(Client& client) {
     keyspace_.forget(client.id);
     client.session = coordinator_->open(client.connection, [this, &client] { drop(client); });
-    // What came behind the question is the session's.
+    // Bytes after the question belong to the session.
     if (!client.connection->input().empty()) client.session->bytes_came();
   }
 
-  // As many as there are, or as its answers leave room for.
+  // As many requests as there are, or as its answers leave room for.
   Step take_requests(Client& client) {
     while (!has_unread_answers(client)) {
       const Step step = client.greeted ? serve_request(client) : serve_greeting(client);

@@ -1,7 +1,7 @@
 // Serves one keyspace to the clients of one port. Every PyTorch client speaks to it.
 //
 // Lives on the loop's thread. Requests that came in one read are answered in one write. A client
-// that does not read its answers is not read from either; a client that sends rubbish is closed,
+// that does not read its answers is not read from either; a client that sends garbage is closed,
 // counted and logged; half a message makes only its sender wait.
 #pragma once
 
@@ -65,8 +65,8 @@ class StoreHost {
   virtual StoreCounters counters() const = 0;
   virtual CoordinatorHost* coordinator() = 0;  // Null without the option.
 
-  // Forgets every key and closes every connection; not from inside a call of a connection. Whoever
-  // was still in the kernel's queue is a client of the new store.
+  // Forgets every key and closes every connection; not from inside a call of a connection. A client
+  // that was still in the kernel's queue becomes a client of the new store.
   virtual void clear() = 0;
 };
 

@@ -21,7 +21,7 @@ namespace {
 // thread of its own: a request takes microseconds, and nothing that a store does ever waits.
 class ServerThread {
  public:
-  // The one of the process. It ends with its last server.
+  // The one thread of the process for this. It ends with its last server.
   static Result<std::shared_ptr<ServerThread>> get() {
     static std::mutex mutex;
     static std::weak_ptr<ServerThread> current;

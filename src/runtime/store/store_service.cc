@@ -15,11 +15,12 @@
 namespace regroup::runtime {
 namespace {
 
-// While a coordinator waits for its nodes to leave, it looks so often, and says so often for whom.
+// While a coordinator waits for its nodes to leave: how often it checks, and how often it says
+// which ones it waits for.
 constexpr Duration kLook = 50ms;
 constexpr Duration kSay = 30s;
-// Nodes that have lost their connections come back within so long, or not at all. Until then a run
-// that is not over may be theirs.
+// Nodes that have lost their connections come back within this time, or not at all. Until then a
+// run that is not over may be theirs.
 constexpr Duration kComeBack = 2s;
 
 std::string describe(const CoordinatorCounters& c, const Presence& present) {
@@ -39,7 +40,7 @@ class Service {
         timer_(loop) {}
 
   Result<void> run(const std::function<void(const std::vector<std::string>&)>& on_listening) {
-    // Signals first: the host may look up a name on a thread, which inherits what is blocked.
+    // Signals first: the host may look up a name on a thread, which inherits the blocked signals.
     for (const int number : {SIGTERM, SIGINT}) {
       auto heard = loop_.on_signal(number, [this](const io::SignalEvent& event) { stop(event); });
       if (!heard) return heard;
@@ -58,7 +59,7 @@ class Service {
     on_listening(host_->addresses());
     loop_.run();
     if (options_.stats_at_end) log_counters();
-    // A file left behind would send the next reader to a port that nobody holds.
+    // A file left behind would send the next reader to a port that is not ours any more.
     if (!file.empty()) {
       if (auto removed = io::remove_file(file); !removed)
         log_warning(name_ + removed.error().message);
@@ -142,8 +143,8 @@ class Service {
   std::unique_ptr<StoreHost> host_;
   io::Timer timer_;
 
-  // Once a signal has come, and nodes are still there: how many, when that was said last, and when
-  // there was last anybody.
+  // Set once a signal has come while nodes are still there: how many there are, when that was last
+  // said, and when there was last a node.
   std::optional<std::size_t> waited_for_;
   Instant said_{};
   Instant seen_{};

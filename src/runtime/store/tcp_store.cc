@@ -25,8 +25,8 @@ using runtime::StoreChannel;
 // PyTorch's worker-count key: it alone has no slash in front.
 constexpr std::string_view kWorkerCount = "init/";
 
-// What was waited for may come at the last moment; taking it then is no time to give up, which
-// would lose the connection, and an element of a queue with it.
+// What we wait for may come at the last moment. Giving up while it is being taken would lose the
+// connection, and an element of a queue with it.
 Instant after_wait(Instant deadline) {
   return std::max(deadline, io::deadline_after(runtime::kAnswerGrace));
 }
@@ -155,7 +155,7 @@ class TcpStore final : public Store {
   Duration timeout() const override { return timeout_; }
   void set_timeout(Duration timeout) override { timeout_ = timeout; }
 
-  // Says that one more worker is there; returns how many there are.
+  // Announces one more worker; returns how many there are.
   Result<std::int64_t> add_workers(std::int64_t more) {
     return ask<std::int64_t>("announce", kWorkerCount, Add{kWorkerCount, more});
   }

@@ -1,5 +1,5 @@
-// The store client for TCP: regroup's servers and PyTorch's own. For callers of this room who have
-// connected already, in their own way; all others use connect_tcp_store.
+// The store client for TCP: regroup's servers and PyTorch's own. For callers that have connected
+// already, in their own way; all others use connect_tcp_store.
 #pragma once
 
 #include <cstdint>

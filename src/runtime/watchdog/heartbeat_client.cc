@@ -18,9 +18,9 @@ namespace regroup {
 namespace {
 
 struct Heart {
-  std::unique_ptr<io::SharedCells> cells;  // Null: nobody watches.
+  std::unique_ptr<io::SharedCells> cells;  // Null: there is no watchdog.
   std::mutex mutex;
-  std::atomic<std::int64_t> told{0};  // The limit that the launcher has heard of.
+  std::atomic<std::int64_t> told{0};  // The limit that the launcher was told.
 };
 
 // Never destroyed: a thread may beat at the very end of the program.
@@ -55,7 +55,8 @@ Result<void> heartbeat(Duration limit) {
   if (ours.cells == nullptr) return {};
   // The beat first: with the old beat, a shorter limit might have run out already.
   (*ours.cells)[runtime::kHeartbeatBeat].store(io::now().since_start.count());
-  // The cell too: another process of this worker may have stopped it, or changed the limit.
+  // The cell is checked too: another process of this worker may have stopped the heartbeat, or
+  // changed the limit.
   if (ours.told.load(std::memory_order_relaxed) == limit.count() &&
       (*ours.cells)[runtime::kHeartbeatLimit].load(std::memory_order_relaxed) == limit.count())
     return {};

@@ -20,7 +20,7 @@ struct Configured {
   std::mutex mutex;
   std::shared_ptr<TimerClient> client;
 };
-// Never destroyed: guards may go at the very end of the program.
+// Never destroyed: guards may be destroyed at the very end of the program.
 Configured& configured() {
   static auto* const the_one = new Configured;
   return *the_one;
@@ -32,9 +32,10 @@ Result<std::shared_ptr<TimerClient>> configured_client() {
   if (state.client == nullptr) {
     const char* path = ::getenv("TORCHELASTIC_TIMER_FILE");
     if (path == nullptr || *path == '\0')
-      return fail(ErrorKind::InvalidArgument,
-                  "no timer can be set: nobody watches over this process. Start it with 'regroup "
-                  "run --watchdog', or configure() a client.");
+      return fail(
+          ErrorKind::InvalidArgument,
+          "no timer can be set: no launcher watches over this process. Start it with 'regroup "
+          "run --watchdog', or configure() a client.");
     state.client = std::make_shared<PipeTimerClient>(path);
   }
   return state.client;
@@ -88,7 +89,7 @@ ExpiresGuard::ExpiresGuard(std::shared_ptr<TimerClient> client, std::string scop
     : client_(std::move(client)), scope_(std::move(scope)) {}
 
 ExpiresGuard::~ExpiresGuard() {
-  // If it cannot be told, there is nobody who would end us.
+  // If the server cannot be told, it cannot end us either.
   [[maybe_unused]] const auto ignored = release();
 }
 

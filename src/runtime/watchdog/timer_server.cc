@@ -1,5 +1,5 @@
-// The servers of the timers that are for programs with workers of their own: behind a queue, and
-// behind a named pipe.
+// The timer servers for programs with workers of their own: behind a queue, and behind a named
+// pipe.
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,8 +27,7 @@ using core::watchdog::ProcessId;
 using core::watchdog::Timer;
 using core::watchdog::Verdict;
 
-// ---- The queue in memory
-// ---------------------------------------------------------------------------
+// ---- The queue in memory ----
 
 void LocalRequestQueue::put(TimerRequest request) {
   const std::lock_guard lock(mutex_);
@@ -70,8 +69,7 @@ Result<void> LocalTimerClient::release(const std::string& scope_id) {
   return {};
 }
 
-// ---- Behind a queue
-// --------------------------------------------------------------------------------
+// ---- Behind a queue ----
 
 struct TimerServer::Impl {
   std::shared_ptr<RequestQueue> queue;
@@ -134,7 +132,7 @@ struct TimerServer::Impl {
 namespace {
 
 bool kill_process(const ExpiredWorker& worker) {
-  // Numbers that mean a group, everybody, or ourselves.
+  // Numbers that mean a process group, every process, or ourselves.
   const auto pid = static_cast<pid_t>(worker.worker_id);
   if (pid <= 1 || pid == ::getpid() || pid != worker.worker_id) return true;
   if (::kill(pid, SIGKILL) == 0 || errno == ESRCH) return true;
@@ -166,14 +164,13 @@ void TimerServer::start() {
 void TimerServer::stop() {
   impl_->stopping = true;
   if (!impl_->thread.joinable()) return;
-  // It may sleep in get(). The release of a timer that nobody has wakes it.
+  // It may sleep in get(). The release of a timer that does not exist wakes it.
   if (auto* local = dynamic_cast<LocalRequestQueue*>(impl_->queue.get()))
     local->put({.worker_id = -1, .scope_id = {}, .expiration_time = -1});
   impl_->thread.join();
 }
 
-// ---- Behind a pipe
-// ---------------------------------------------------------------------------------
+// ---- Behind a pipe ----
 
 namespace {
 
@@ -233,7 +230,7 @@ class PipeServer final : public PipeTimerServer {
 
   PipeTimerServerOptions options_;
   std::unique_ptr<io::Loop> loop_;
-  std::unique_ptr<runtime::WatchdogHost> host_;  // Goes before its loop.
+  std::unique_ptr<runtime::WatchdogHost> host_;  // Destroyed before its loop.
   std::thread thread_;
 };
 

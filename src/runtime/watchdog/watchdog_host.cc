@@ -25,7 +25,7 @@ namespace {
 
 ProcessId id_of(pid_t pid) { return ProcessId{static_cast<std::uint64_t>(pid)}; }
 
-// A scope is any text, of a file's name most often; only what cannot be printed needs quotes.
+// A scope is any text, most often with a file's name; only what cannot be printed needs quotes.
 std::string shown(const std::string& scope) {
   for (const char c : scope)
     if (c <= ' ' || c == '\x7f') return printable(scope);
@@ -42,7 +42,7 @@ std::string expired_in_words(const Timer& timer) {
 std::string limit_in_words(Duration limit) {
   const double seconds = static_cast<double>(limit.count()) / 1e9;
   constexpr double kMinute = 60;
-  // Rounded, because a request takes a moment to get here: nobody wants to read 29.9998 s.
+  // Rounded, because a request takes a moment to get here: people do not want to read 29.9998 s.
   if (seconds >= kMinute - 0.5)
     return in_words(std::chrono::seconds(std::llround(std::min(seconds, 1e9))));
   std::array<char, 32> text{};
@@ -96,9 +96,11 @@ void WatchdogHost::complain(const std::string& line) {
 }
 
 void WatchdogHost::read_pipe() {
-  // What a full pipe holds was there when we began; whoever writes on and on cannot keep us here.
+  // What a full pipe holds was there when we began; a worker that writes without a pause cannot
+  // keep us here.
   for (std::size_t got = 0; got < fifo_->capacity();) {
-    // Before the read: whatever is in the pipe was written before it, and by this clock.
+    // The clock is read before the pipe: everything in it was written before that, and by this
+    // clock.
     const io::BothClocks clocks = io::read_both_clocks();
     clock_.look(clocks.now, clocks.since_1970);
     const std::size_t count = fifo_->read(room_);
@@ -133,10 +135,10 @@ void WatchdogHost::take(const wire::TimerLine& line, Instant now) {
                "scope.");
 }
 
-// From the first timer of a process to its end.
+// Watched from the first timer of a process to its end.
 bool WatchdogHost::know(pid_t pid) {
   if (known_.contains(pid)) return true;
-  // Opened first: whom we look at next is whom we hold, or neither is there any more.
+  // Opened first: then the process that we look at next is the one that we hold, or it is gone.
   auto process = io::ProcessWatch::open(pid);
   if (!process) {
     complain("a timer is ignored: " + process.error().message);

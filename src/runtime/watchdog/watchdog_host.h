@@ -1,8 +1,8 @@
 // The timers of this node's workers: plays core/watchdog on a loop, for clients that write lines
 // into a named pipe, PyTorch's FileTimerClient among them (docs/watchdog.md).
 //
-// Lives on the loop's thread. With nothing to do it does not wake up: the pipe, the next deadline
-// and the ends of processes that have timers are all that it waits for.
+// Lives on the loop's thread. With nothing to do it does not wake up: it waits only for the pipe,
+// the next deadline and the ends of processes that have timers.
 #pragma once
 
 #include <sys/types.h>
@@ -30,18 +30,18 @@ struct Expiry {
   pid_t pid = 0;
   int signal = 0;
   std::string why;                  // "timer expired: scope step after 30 s".
-  const io::ProcessWatch& process;  // Signals it, and nobody else.
+  const io::ProcessWatch& process;  // Signals it, and no other process.
 };
 
 struct WatchdogEvents {
-  // Whether we may end this process. Others' timers do not count.
+  // Whether we may end this process. Timers of others do not count.
   std::function<bool(pid_t)> belongs = {};
   std::function<void(const Expiry&)> expired = {};
-  // It sent something: a sign of life. Once for all that is read at a time.
+  // It sent something: a sign of life. Called once for all that is read at a time.
   std::function<void(pid_t)> heard_from = {};
   // A worker's heartbeat has begun, or has another limit.
   std::function<void()> heartbeat = {};
-  std::function<void(const std::string&)> note = {};  // For who wants to know more.
+  std::function<void(const std::string&)> note = {};  // Details, for people who want to know more.
   // A timer of a process of ours has expired, or decides that it is ended: torchrun's words.
   std::function<void(const char* what, const core::watchdog::Timer&)> record = {};
   std::function<void(const std::string&)> warn = {};
@@ -57,7 +57,7 @@ class WatchdogHost {
   const std::string& path() const { return fifo_->path(); }
   std::size_t timers() const { return watchdog_.size(); }
 
-  // Reads what is in the pipe by now. Whoever is about to call somebody late should do it first.
+  // Reads what is in the pipe by now. Call it before you judge a worker to be late.
   void read_pipe();
   // The workers are over, and all timers with them.
   void forget_all();
@@ -81,10 +81,10 @@ class WatchdogHost {
   wire::TimerLines read_;
   std::vector<char> room_;
   std::unordered_map<pid_t, std::unique_ptr<io::ProcessWatch>> known_;
-  std::unordered_set<pid_t> heard_;  // Of what was read last.
+  std::unordered_set<pid_t> heard_;  // Processes that sent something in the last read.
   pid_t last_stranger_ = 0;
   int complaints_ = 0;
-  bool too_many_ = false;  // Timers; said once.
+  bool too_many_ = false;  // There are too many timers; said once.
   io::Timer deadline_;
 };
 

@@ -1,7 +1,7 @@
-// The heartbeats of this node's workers. Each has a small file of its own, mapped by it and by us,
-// into which it stores when it beat and how soon it will again: a beat costs it two stores, and us
-// nothing. That the first one has come, or that the limit is another, a line in the timer pipe
-// tells us; from then on we look when the last beat we know of has run out.
+// The heartbeats of this node's workers. Each worker has a small file, mapped by it and by us, into
+// which it stores when it beat and how soon it will again: a beat costs it two stores, and us
+// nothing. A line in the timer pipe tells us that the first beat has come, or that the limit has
+// changed; from then on we look when the last beat we know of has run out.
 //
 // Lives on the loop's thread.
 #pragma once
@@ -26,13 +26,13 @@ inline constexpr std::size_t kHeartbeatCells = 8;
 
 class WorkerHeartbeats {
  public:
-  // Says why a worker is to be ended; each is told once.
+  // Called with the reason why a worker is to be ended, once for each.
   using Silenced = std::function<void(int local_rank, const std::string& why)>;
   WorkerHeartbeats(io::Loop& loop, Silenced silenced);
 
-  // New files for so many workers. Their paths.
+  // Makes new files for this many workers. Returns their paths.
   Result<std::vector<std::string>> open(int workers);
-  // Somebody's heartbeat has begun, or has another limit.
+  // A worker's heartbeat has begun, or has another limit.
   void look();
   // The workers are over.
   void close();
@@ -41,7 +41,7 @@ class WorkerHeartbeats {
   void judge();
 
   Silenced silenced_;
-  std::vector<std::unique_ptr<io::SharedCells>> cells_;  // Null: was told to be silent.
+  std::vector<std::unique_ptr<io::SharedCells>> cells_;  // Null: it was reported as silent.
   io::Timer deadline_;
 };
 

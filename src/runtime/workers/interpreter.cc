@@ -133,7 +133,7 @@ std::vector<std::string> worker_command(ScriptMode mode, const std::string& inte
   std::vector<std::string> argv;
   if (mode != ScriptMode::Program) {
     argv.push_back(interpreter);
-    argv.emplace_back("-u");  // Or the last words of a killed worker die in its buffer.
+    argv.emplace_back("-u");  // Otherwise the last output of a killed worker is lost in its buffer.
   }
   switch (mode) {
     case ScriptMode::Script:

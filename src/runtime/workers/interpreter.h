@@ -24,9 +24,9 @@ struct InterpreterSearch {
 InterpreterSearch search_this_machine();
 
 // The first of: `flag` (--python, may be empty), PYTHON_EXEC, the active virtual or conda
-// environment, next to our own binary, PATH. The first two are the user's word: as given, and an
-// error if there is no such program. Of the others, what is not there is passed over; an
-// environment may be long deleted.
+// environment, next to our own binary, PATH. The first two were chosen by the user: they are used
+// as given, and it is an error if there is no such program. Of the others, those that do not exist
+// are skipped; an environment may have been deleted long ago.
 Result<Interpreter> find_interpreter(const std::string& flag, const InterpreterSearch& search);
 
 enum class ScriptMode {

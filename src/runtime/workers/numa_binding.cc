@@ -48,7 +48,7 @@ std::set<int> nodes_around(const Topology& topology, int node) {
   return nodes;
 }
 
-// The how-manieth GPU of its node a GPU is, and of how many.
+// The position of a GPU among those of its node, and how many there are.
 struct Share {
   std::size_t index = 0;
   std::size_t count = 0;
@@ -64,7 +64,7 @@ Share share_of(const Topology& topology, std::size_t device) {
   return share;
 }
 
-// Groups by the number that a member names them with, in the order of these numbers.
+// CPUs with the same number `by`, together, in the order of these numbers.
 std::vector<Cpus> grouped(const Cpus& cpus, int Cpu::*by) {
   std::map<int, Cpus> groups;
   for (const Cpu& cpu : cpus) groups[cpu.*by].push_back(cpu);
@@ -74,7 +74,8 @@ std::vector<Cpus> grouped(const Cpus& cpus, int Cpu::*by) {
   return ordered;
 }
 
-// Empty: there are fewer cores than GPUs. The first few get one more if it does not come out even.
+// Empty: there are fewer cores than GPUs. If cores cannot be divided evenly, the first few get one
+// more.
 Cpus own_cores(const Cpus& of_node, Share share) {
   const std::vector<Cpus> cores = grouped(of_node, &Cpu::core);
   const std::size_t each = cores.size() / share.count;

@@ -23,12 +23,12 @@ Result<NumaMode> parse_numa_mode(std::string_view text);
 
 struct NumaBinding {
   std::vector<int> cpus;   // Ascending, never empty.
-  std::vector<int> nodes;  // On which these are; for WorkerCommand::memory_nodes.
+  std::vector<int> nodes;  // The nodes that these are on; for WorkerCommand::memory_nodes.
   friend bool operator==(const NumaBinding&, const NumaBinding&) = default;
 };
 
-// By local rank. Refused: the CPUs that we may use do not suffice; a caller may go on without.
-// InvalidArgument: a worker has no GPU, or it is not known where the GPU is.
+// By local rank. Refused: there are not enough CPUs that we may use; a caller may go on without
+// binding. InvalidArgument: a worker has no GPU, or it is not known where the GPU is.
 Result<std::vector<NumaBinding>> numa_bindings(NumaMode mode, const io::Topology& topology,
                                                int workers);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kAdvice = "Pass a number, cpu, gpu or auto";
 
-// Blanks around it are forgiven: Python forgives them, and values come from job scripts.
+// Blanks around it are accepted: Python accepts them, and values come from job scripts.
 std::optional<int> parse_number(std::string_view text) {
   return to_number<int>(trimmed(text, " \t\n"));
 }

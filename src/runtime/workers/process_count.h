@@ -12,7 +12,7 @@ namespace regroup::runtime {
 // "gpu" if there are any, else as "cpu". InvalidArgument for everything else, and for none at all.
 Result<int> count_workers(const std::string& nproc, const io::Devices& devices);
 
-// On this machine. Looks no further than it must: GPUs only for "gpu" and "auto".
+// For this machine. It looks no further than it must: for GPUs only with "gpu" and "auto".
 Result<int> count_workers(const std::string& nproc);
 
 }  // namespace regroup::runtime

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kOmpThreads = "OMP_NUM_THREADS";
 constexpr const char* kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
-// Also of an empty list, as Python splits it: that is one entry, which hides all GPUs.
+// This holds for an empty list too, as Python splits it: it is one entry, which hides all GPUs.
 std::vector<std::string> entries_of(std::string_view list) {
   std::vector<std::string> entries;
   for (;;) {
@@ -24,7 +24,7 @@ std::vector<std::string> entries_of(std::string_view list) {
   }
 }
 
-// ROCm heeds CUDA's variable too, unless it is given its own.
+// ROCm reads CUDA's variable too, unless its own is set.
 Result<std::string> only_device(const Environment& ours, const WorkerPlace& place) {
   const auto inherited = ours.find(kVisibleDevices);
   if (inherited == ours.end()) return std::to_string(place.local_rank);
@@ -62,7 +62,7 @@ Result<Environment> worker_environment(const Environment& ours, const WorkerPlac
   theirs["TORCHELASTIC_USE_AGENT_STORE"] = place.use_agent_store ? "True" : "False";
   theirs["TORCHELASTIC_SIGNALS_TO_HANDLE"] = place.signals_to_handle;
 
-  // These two are the user's if they are set, even to nothing.
+  // If the user has set these two, even to nothing, they stay.
   theirs.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   if (limits_omp_threads(ours, place.local_world_size)) theirs[kOmpThreads] = "1";
 

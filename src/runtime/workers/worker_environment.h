@@ -37,13 +37,13 @@ struct WorkerPlace {
   bool virtual_local_rank = false;
 };
 
-// `ours`, and what the place adds. TORCHELASTIC_ERROR_FILE is added by what starts workers.
+// `ours`, and what the place adds. The code that starts workers adds TORCHELASTIC_ERROR_FILE.
 // InvalidArgument: with a virtual local rank, our CUDA_VISIBLE_DEVICES has no GPU for the worker.
 Result<Environment> worker_environment(const Environment& ours, const WorkerPlace& place);
 
 // Whether workers get OMP_NUM_THREADS=1, because there are several and the user said nothing: each
-// would take a thread for every CPU. People want to know; say it once. Whoever wants another number
-// puts it into `ours`.
+// would start a thread for every CPU. People want to know; say it once. Users who want another
+// number put it into `ours`.
 bool limits_omp_threads(const Environment& ours, int local_world_size);
 
 }  // namespace regroup::runtime

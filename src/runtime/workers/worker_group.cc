@@ -55,7 +55,7 @@ WorkerGroup::WorkerGroup(io::Loop& loop, WorkerHost& host, WorkersSpec spec, Log
 
 WorkerGroup::~WorkerGroup() {
   *alive_token_ = nullptr;
-  give_up_stacks();  // Before anybody is reaped whom it looks at.
+  give_up_stacks();  // It looks at processes, so it ends before any of them is reaped.
   if (processes_.empty() || over()) return;
   kill_all();
   forget_sessions();
@@ -69,7 +69,7 @@ void WorkerGroup::forget_sessions() {
 
 void WorkerGroup::ended(int rank) {
   Effects effects = hear_end(rank);
-  // Whoever traces it (a debugger, strace) hears first, and we cannot know until it lets go.
+  // A tracer (a debugger, strace) is told first, and we cannot know the end until it lets go.
   if (!workers_[static_cast<std::size_t>(rank)].exit) look_again_at(rank);
   play(std::move(effects));
 }
@@ -84,7 +84,7 @@ void WorkerGroup::look_again_at(int rank) {
 Effects WorkerGroup::hear_end(int rank) {
   const auto index = static_cast<std::size_t>(rank);
   Worker& worker = workers_[index];
-  if (worker.exit) return {};  // It was seen before it was told.
+  if (worker.exit) return {};  // We saw its end before we were told.
   worker.exit = processes_[index].exited();
   if (!worker.exit) return {};
   worker.ended_micros = io::utc_micros();
@@ -101,7 +101,7 @@ Effects WorkerGroup::hear_end(int rank) {
                        .program = worker.program,
                        .log_file = routes_.workers[index].err.file},
                       before_, worker.leaf.get());
-  // Told before anything is done about it: the other nodes need not wait for our own stop.
+  // Reported before anything is done about it: the other nodes need not wait until we have stopped.
   if (first && machine_.first_failure() && events_.failed) events_.failed(describe(rank));
   return effects;
 }
@@ -116,7 +116,7 @@ void WorkerGroup::hear_all_ends(Effects& effects) {
 void WorkerGroup::play(Effects effects) {
   for (std::size_t i = 0; i < effects.size(); ++i) {  // It may grow.
     const Effect effect = effects[i];
-    // Whoever has ended before our signal ended by himself, though we have not been told yet.
+    // A worker that has ended before our signal ended by itself, though we have not been told yet.
     std::visit(Cases{[this, &effects](const SignalAll& order) {
                        hear_all_ends(effects);
                        if (holds_for_stacks(order)) return;
@@ -132,8 +132,8 @@ void WorkerGroup::play(Effects effects) {
                      [this](const KillWorker& order) {
                        processes_[static_cast<std::size_t>(order.worker)].signal(SIGKILL);
                      },
-                     [this, &effects](const Look&) {
-                       const Effects more = machine_.on_look(count_alive(), io::now());
+                     [this, &effects](const CountAlive&) {
+                       const Effects more = machine_.on_count(count_alive(), io::now());
                        effects.insert(effects.end(), more.begin(), more.end());
                      },
                      [this](const GroupOver&) { finish(); }},
@@ -160,7 +160,7 @@ void WorkerGroup::kill() { play(machine_.kill(io::now())); }
 void WorkerGroup::forward(int signal) {
   if (signal == SIGWINCH) host_.pump().copy_window_size();
   for (const io::Process& process : processes_) {
-    // Only the worker itself knows what the signal means; its helpers would die of it.
+    // Only the worker itself knows what the signal means; its helper processes would die of it.
     if (signal == SIGCONT) {
       process.signal_group(signal);
     } else {
@@ -172,7 +172,7 @@ void WorkerGroup::forward(int signal) {
 void WorkerGroup::on_child() {
   reap_orphans();
   if (machine_.running() == 0 && !processes_.empty() && !over())
-    play(machine_.on_look(count_alive(), io::now()));
+    play(machine_.on_count(count_alive(), io::now()));
 }
 
 std::vector<pid_t> WorkerGroup::our_children() const {
@@ -196,7 +196,7 @@ void WorkerGroup::signal_all(int number) {
   for (const io::Process& process : processes_) {
     groups.insert(process.pid());
     process.signal_group(number);
-    // Who is suspended cannot heed.
+    // A suspended process cannot react to a signal.
     process.signal_group(SIGCONT);
   }
   for (const io::ProcessInfo& process : members) {
@@ -216,7 +216,8 @@ void WorkerGroup::expect_progress() {
 }
 
 void WorkerGroup::kill_all() {
-  // Looked for first: once a leader is dead, nothing ties those to him who left his session.
+  // Looked for first: once a leader is dead, nothing links it to the processes that left its
+  // session.
   const auto members = alive();
   for (const Worker& worker : workers_)
     if (worker.leaf) worker.leaf->kill_all();
@@ -237,7 +238,7 @@ io::Roots WorkerGroup::roots() const {
 
 std::vector<io::ProcessInfo> WorkerGroup::alive() const {
   auto found = io::belonging_to(io::list_processes(), roots());
-  // Who has left his session and lost his parent is still in his group.
+  // A process that has left its session and lost its parent is still in its cgroup.
   for (const Worker& worker : workers_) {
     if (!worker.leaf) continue;
     for (const pid_t pid : worker.leaf->members()) {
@@ -253,7 +254,8 @@ std::vector<io::ProcessInfo> WorkerGroup::alive() const {
 int WorkerGroup::count_alive() {
   reap_orphans();
   if (spec_.claim_orphans && machine_.running() == 0) {
-    // Whatever lives is a child of ours by now, or descends from one: no need to look at everybody.
+    // Everything that is alive is a child of ours by now, or descends from one: no need to look at
+    // all processes.
     const auto known = our_children();
     const auto children = io::children();
     const bool none = std::all_of(children.begin(), children.end(), [&](pid_t child) {
@@ -280,7 +282,8 @@ void WorkerGroup::finish() {
   reap_orphans();
   forget_sessions();
   for (io::Process& process : processes_) {
-    // Where /proc tells us nothing somebody may be left; the leader still keeps the group ours.
+    // Where /proc tells us nothing, a process may be left. The leader is not reaped yet, so the
+    // number of its process group is still ours.
     process.signal_group(SIGKILL);
     if (process.exited()) {
       process.reap();
@@ -299,7 +302,7 @@ void WorkerGroup::finish() {
 void WorkerGroup::report(const std::vector<int>& still_open) {
   if (!still_open.empty())
     host_.warn("the output of local rank " + in_ranges(still_open) +
-               " is still held open by somebody; what comes now is not read");
+               " is still held open by another process; what comes now is not read");
   WorkersResult result;
   result.succeeded = machine_.succeeded() && survivors_.empty();
   result.survivors = survivors_;
@@ -313,7 +316,7 @@ void WorkerGroup::report(const std::vector<int>& still_open) {
     const WorkerOutcome& outcome = machine_.workers()[rank];
     result.exit_codes.push_back(outcome.end == End::Survived ? -SIGKILL
                                                              : python_exit_code(outcome.exit));
-    // A condemned one may have ended with 0.
+    // A condemned worker may have ended with 0.
     if (outcome.end == End::Survived || outcome.end == End::Failed || !outcome.exit.clean())
       order.push_back(rank);
   }
@@ -341,7 +344,7 @@ ProcessFailure WorkerGroup::describe(int rank) const {
                                .error_file = worker.error_file,
                                .evidence = worker.evidence,
                                .tail = host_.pump().tail(rank),
-                               .sentence = worker.sentence});
+                               .ended_for = worker.ended_for});
   if (stacks_)
     for (const WorkerStack& stack : stacks_->workers)
       if (stack.local_rank == rank) failure.stack = stack.python;

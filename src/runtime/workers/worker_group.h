@@ -1,11 +1,11 @@
 // The workers of one node, from their start to their result: plays core/supervision on a loop.
 //
 // Lives on the loop's thread, which starts the processes: it must outlive them. One start per
-// object; the next attempt is another one. The log pump and the guard are its host's, for all
-// attempts.
+// object; the next attempt is another object. The log pump and the guard belong to its host, for
+// all attempts.
 //
-//   WorkerGroup group(loop, pump, guard, std::move(setup), {.over = [&](WorkersResult result)
-//   {...}}); if (auto started = group.start(); !started) ...      // Nothing runs.
+//   WorkerGroup group(loop, host, spec, routes, {.over = [&](WorkersResult result) { ... }});
+//   if (auto started = group.start(); !started) ...  // Nothing runs.
 //   group.stop(SIGTERM, 30s);
 #pragma once
 
@@ -35,16 +35,19 @@
 namespace regroup::runtime {
 
 struct GroupEvents {
-  // Somebody failed first; nothing has been done about it yet. Its tail may not be complete.
+  // A worker failed, the first of all; nothing has been done about it yet. Its tail may not be
+  // complete.
   std::function<void(const ProcessFailure&)> failed = {};
-  // A stop takes more than a moment: what is waited for, every few seconds.
+  // A stop takes more than a moment: says what we wait for, every few seconds.
   std::function<void(const std::string&)> waiting = {};
-  // At every look for a hang, with --hang-timeout: whether the workers are stalled. Whether the run
-  // hangs, as all nodes say, comes by hear_hang(). Empty: there is no other node to ask.
+  // Called at every look for a hang, with --hang-timeout: whether the workers are stalled. The
+  // answer of all nodes, whether the run hangs, comes by hear_hang(). Empty: there is no other node
+  // to ask.
   std::function<void(const std::optional<core::hang::Stall>&)> stalled = {};
-  // After that: where our ranks are. Who is to blame comes by hear_blame().
+  // Called when all nodes agree on a hang: where our ranks are. Which rank is to blame comes by
+  // hear_blame().
   std::function<void(const std::vector<core::hang::RankAt>&)> where = {};
-  // Once, at the end: nothing lives any more, every line is where it belongs.
+  // Once, at the end: no process is alive any more, and every line of output has been written.
   std::function<void(WorkersResult)> over = {};
 };
 
@@ -59,33 +62,35 @@ class WorkerGroup {
   WorkerGroup& operator=(const WorkerGroup&) = delete;
 
   Result<void> start();
-  // Because of a failure, here or on another node: the workers' stacks may be wanted.
+  // StopFor::Failure: because of a failure, here or on another node, so the workers' stacks may be
+  // wanted.
   void stop(int signal, Duration grace, StopFor reason = StopFor::Order);
   void kill();
   void forward(int signal);
   // This worker is to die for what it did (its timer expired): its end counts as its own failure,
-  // and `why` is what the failure says. The stacks of all are taken before. False: too late, it has
+  // and `why` is the failure's message. The stacks of all are taken before. False: too late, it has
   // ended or is being stopped.
-  bool sentence(int local_rank, int signal, const std::string& why);
+  bool end_for(int local_rank, int signal, const std::string& why);
   // SIGCHLD came: orphans that have ended are reaped.
   void on_child();
 
-  // Whether the workers of all nodes are stalled, and it makes a hang; and who of them is to blame.
+  // Whether the workers of all nodes are stalled, which makes a hang; and which of them is to
+  // blame.
   void hear_hang(bool all_say_so);
   void hear_blame(const core::hang::Blame& blame);
-  // It sent a timer request: a sign of life.
+  // The worker sent a timer request: a sign of life.
   void note_request(int local_rank);
 
   std::map<int, pid_t> pids() const;
-  io::Roots roots() const;  // Who belongs to the group: see io::belonging_to().
+  io::Roots roots() const;  // Which processes belong to the group: see io::belonging_to().
   std::string waiting_for() const;
   struct Standing {
     WorkerName name;
-    pid_t pid = 0;  // Of one that has ended, too.
+    pid_t pid = 0;  // Also of one that has ended.
     core::supervision::End end = core::supervision::End::None;
   };
   std::vector<Standing> standing() const;  // By local rank.
-  // Whoever still runs is being ended.
+  // The workers that still run are being ended.
   bool stopping() const;
   bool over() const { return machine_.phase() == core::supervision::Phase::Over; }
 
@@ -97,7 +102,7 @@ class WorkerGroup {
     std::optional<io::ProcessExit> exit;
     std::int64_t ended_micros = 0;
     Evidence evidence;
-    std::string sentence;  // Why we end it; empty: we do not.
+    std::string ended_for;  // Why we end it; empty: we do not.
     std::uint64_t requests = 0;
   };
 
@@ -144,15 +149,15 @@ class WorkerGroup {
   io::Timer deadline_;
   io::Timer progress_;
   io::Timer second_look_;
-  std::set<int> traced_;  // Ended, but their tracers have not let go.
+  std::set<int> traced_;  // They have ended, but their tracers still hold them.
   io::Timer hang_look_;
   io::Timer stacks_limit_;
   std::optional<core::hang::HangDetector> hang_;
   std::optional<core::hang::Stall> stall_;  // As of the last look.
   bool all_say_hang_ = false;
   std::optional<core::hang::Stall> hung_;      // Judged to be a hang.
-  std::optional<Instant> blame_ourselves_at_;  // No other node has acted by then.
-  StopFor stop_for_ = StopFor::Failure;        // Until somebody orders a stop.
+  std::optional<Instant> blame_ourselves_at_;  // If no other node has acted by then.
+  StopFor stop_for_ = StopFor::Failure;        // Until a stop is ordered.
   std::unique_ptr<StackTaker> taker_;
   std::vector<std::function<void()>> after_stacks_;
   std::optional<Stacks> stacks_;
@@ -162,7 +167,7 @@ class WorkerGroup {
   std::vector<pid_t> told_guard_;
   std::vector<Survivor> survivors_;
   std::string host_name_;
-  // Callbacks of the pump may come when we are gone.
+  // The pump may call back when we are gone.
   std::shared_ptr<WorkerGroup*> alive_token_;
 };
 

@@ -1,5 +1,5 @@
-// Workers that are ended for what they did: an expired timer, a hang. And what is taken of all of
-// them before: their stacks.
+// Workers that are ended for what they did: an expired timer, a hang. Before that, the stacks of
+// all of them are taken.
 #include <signal.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string WorkerGroup::dump_file(int rank) const {
   return (std::filesystem::path(error_file).parent_path() / "dump.txt").string();
 }
 
-bool WorkerGroup::sentence(int local_rank, int signal, const std::string& why) {
+bool WorkerGroup::end_for(int local_rank, int signal, const std::string& why) {
   const auto& outcome = machine_.workers().at(static_cast<std::size_t>(local_rank));
   if (machine_.phase() != Phase::Running || outcome.end != End::None) return false;
   with_stacks("rank " + std::to_string(global_rank(local_rank)) + ": " + why,
@@ -32,19 +32,19 @@ bool WorkerGroup::sentence(int local_rank, int signal, const std::string& why) {
 
 bool WorkerGroup::execute(int local_rank, int signal, const std::string& why) {
   Effects effects;
-  hear_all_ends(effects);  // Who has ended meanwhile ended by himself.
+  hear_all_ends(effects);  // A worker that has ended meanwhile ended by itself.
   const bool condemned = machine_.condemn(local_rank, signal, io::now());
   if (condemned) {
     const auto index = static_cast<std::size_t>(local_rank);
-    workers_[index].sentence = why;
+    workers_[index].ended_for = why;
     processes_[index].signal(signal);
-    processes_[index].signal(SIGCONT);  // Who is suspended cannot heed.
+    processes_[index].signal(SIGCONT);  // A suspended process cannot react to a signal.
   }
-  play(std::move(effects));  // Arms its deadline, too.
+  play(std::move(effects));  // This also arms its deadline.
   return condemned;
 }
 
-// --- stacks --------------------------------------------------------------------------------------
+// ---- Stacks ----
 
 void WorkerGroup::with_stacks(const std::string& why, std::function<void()> then) {
   if (spec_.take_stacks == TakeStacks::Never || stacks_) return then();
@@ -110,7 +110,7 @@ bool WorkerGroup::holds_for_stacks(const SignalAll& order) {
   return true;
 }
 
-// --- hangs ---------------------------------------------------------------------------------------
+// ---- Hangs ----
 
 void WorkerGroup::look_for_hangs() {
   if (spec_.hang_timeout <= Duration{}) return;
@@ -120,7 +120,7 @@ void WorkerGroup::look_for_hangs() {
   hang_look_.set(hang_->next_look(), [this] { look_for_a_hang(); });
 }
 
-// One that was judged may take long to die, with much memory to be freed.
+// Whether workers are being ended already: one with much memory to free may take long to die.
 bool WorkerGroup::is_judged() const {
   const auto& workers = machine_.workers();
   return machine_.phase() != Phase::Running ||
@@ -130,7 +130,7 @@ bool WorkerGroup::is_judged() const {
 
 void WorkerGroup::look_for_a_hang() {
   if (is_judged()) return;
-  if (taker_) {  // They are being made to move.
+  if (taker_) {  // Taking stacks makes them move.
     hang_look_.set(io::now() + kDumpPatience, [this] { look_for_a_hang(); });
     return;
   }
@@ -165,7 +165,7 @@ void WorkerGroup::follow_hang() {
   }
 }
 
-// It was none, or who was to blame has ended: what was taken is of no use for the next one.
+// It was no hang, or the worker to blame has ended: these stacks are of no use for the next hang.
 void WorkerGroup::no_hang() {
   if (!hung_) return;
   hung_.reset();
@@ -195,7 +195,7 @@ void WorkerGroup::judge_hang(const core::hang::Stall& stall) {
     events_.waiting("hang: " + line +
                     (spec_.take_stacks == TakeStacks::Never ? "" : "; taking stacks"));
   with_stacks("hang: " + line, [this] {
-    if (!hung_) return;  // It was none.
+    if (!hung_) return;  // It was no hang.
     const auto ours = stacks_ ? stacks_->ranks() : std::vector<core::hang::RankAt>();
     if (!events_.where) return hear_blame(core::hang::blame(ours));
     blame_ourselves_at_ = io::now() + kOtherNodesTurn;
@@ -214,7 +214,7 @@ void WorkerGroup::hear_blame(const core::hang::Blame& blame) {
     return blame.rank && name.global_rank == *blame.rank;
   });
   if (found == names.end()) {
-    // It is another node's to act, for a while.
+    // For a while, it is another node's turn to act.
     if (blame.rank && blame_ourselves_at_ && io::now() < *blame_ourselves_at_) return;
     const auto& ours = hung_->suspects.empty() ? hung_->spinning : hung_->suspects;
     if (ours.empty()) return no_hang();

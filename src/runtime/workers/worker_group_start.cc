@@ -76,7 +76,7 @@ Result<void> WorkerGroup::start() {
     specs.push_back(process_spec(static_cast<int>(rank), (*streams)[rank]));
   bool watched = true;
   const auto forked = [&](std::size_t rank, io::Process& process) {
-    // At once: whoever kills us may do it at any moment, and who dies first is told first.
+    // At once: we may be killed at any moment, and the worker that dies first is reported first.
     if (!process.watch(loop_, [this, rank] { ended(static_cast<int>(rank)); })) watched = false;
     if (host_.guard() == nullptr) return;
     host_.guard()->watch_session(process.pid());

@@ -25,7 +25,7 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// A loop, a pump whose console is nobody, and one group after another.
+// A loop, a pump without a console, and one group after another.
 class WorkerGroupTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -54,7 +54,7 @@ class WorkerGroupTest : public testing::Test {
     return spec;
   }
 
-  // Files for everybody, nothing on the console.
+  // Files for all workers, nothing on the console.
   LogRoutes routes_of(const WorkersSpec& spec) {
     LogRoutes routes;
     routes.directory = folder_;
@@ -97,7 +97,7 @@ class WorkerGroupTest : public testing::Test {
     io::Timer timer(*loop_);
     std::function<void()> look = [&] {
       if (text("0.out").empty()) return timer.set(io::now() + 5ms, look);
-      EXPECT_TRUE(group_->sentence(0, SIGTERM, "too late"));
+      EXPECT_TRUE(group_->end_for(0, SIGTERM, "too late"));
     };
     look();
     loop_->run();
@@ -208,7 +208,7 @@ TEST_F(WorkerGroupTest, TheSentencedOneIsTheCauseWhateverTheOthersDo) {
   WorkersSpec spec = spec_of({"exec sleep 100", "exec sleep 100"});
   spec.take_stacks = TakeStacks::Never;
   ASSERT_TRUE(start(spec));
-  loop_->post([this] { EXPECT_TRUE(group_->sentence(1, SIGKILL, "it hangs")); });
+  loop_->post([this] { EXPECT_TRUE(group_->end_for(1, SIGKILL, "it hangs")); });
   loop_->run();
   ASSERT_TRUE(result_ && result_->cause);
   EXPECT_EQ(result_->cause->local_rank, 1);
@@ -237,7 +237,7 @@ TEST_F(WorkerGroupTest, ASentencedOneThatDoesNotHeedIsKilledAfterTheGrace) {
 }
 
 TEST_F(WorkerGroupTest, LeaksNothingInTwoHundredRounds) {
-  ASSERT_TRUE(io::become_subreaper());  // So that nobody's zombie is left to init.
+  ASSERT_TRUE(io::become_subreaper());  // So that no zombie is left to init.
   std::mt19937 dice(20261115);          // Any will do; the moments differ by themselves.
   run(spec_of({"true"}));               // Whatever is made once has been made.
   group_.reset();

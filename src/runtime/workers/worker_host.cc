@@ -66,7 +66,7 @@ Result<void> WorkerHost::open_cgroups(const WorkersSpec& spec) {
     cgroups_ = std::move(*opened);
     return {};
   }
-  // A limit that was asked for and is not there would be found out too late.
+  // It would be noticed too late that a requested limit is not enforced.
   if (spec.cgroup == CgroupUse::Require || spec.memory_limit != 0)
     return fail(ErrorKind::Refused, trouble);
   return {};

@@ -23,9 +23,9 @@ class WorkerHost {
   static Result<std::unique_ptr<WorkerHost>> open(const WorkersSpec& spec);
 
   LogPump& pump() { return *pump_; }
-  // To the spec's `warn`; else on standard error, between lines of workers.
+  // Goes to the spec's `warn`; without one to standard error, between lines of workers.
   void warn(const std::string& line);
-  // Children that this process had before: of a program that became us by exec. Not ours to end.
+  // Children that this process had before it became us by exec. They are not ours to end.
   const std::vector<pid_t>& strangers() const { return strangers_; }
   io::Guard* guard() { return guard_.get(); }           // May be null.
   io::CgroupTree* cgroups() { return cgroups_.get(); }  // May be null.
@@ -36,7 +36,7 @@ class WorkerHost {
   std::function<void(const std::string&)> warn_;
   std::function<std::string(const std::string&)> warning_line_;
   std::vector<pid_t> strangers_;
-  // In this order they are made, and in the other they go: the guard is in our cgroup.
+  // Made in this order and destroyed in the reverse one: the guard is in our cgroup.
   std::unique_ptr<io::CgroupTree> cgroups_;
   std::unique_ptr<io::Guard> guard_;
   std::unique_ptr<LogPump> pump_;

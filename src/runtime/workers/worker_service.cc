@@ -41,7 +41,7 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
   auto loop = io::Loop::open();
   if (!loop) return tl::unexpected(loop.error());
 
-  // Before any thread: signals are blocked in those that come later, and the guard is small.
+  // Before any thread: signals are then blocked in later threads, and the guard is small.
   std::unique_ptr<WorkerHost> host;
   std::unique_ptr<WorkerGroup> group;
   std::optional<WorkersResult> result;
@@ -49,7 +49,7 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
   const auto tell = [&](const std::string& line) { host->pump().print("regroup: " + line); };
   const auto handled = [&](const io::SignalEvent& event) {
     if (group->over()) return;  // Nothing is left to be stopped.
-    // A terminal that is closed tells it twice: its shell does, and the kernel.
+    // When a terminal is closed the signal comes twice: from its shell, and from the kernel.
     if (event.number == SIGHUP && ended_by == SIGHUP) return;
     if (ended_by == 0) {
       ended_by = event.number;

@@ -1,6 +1,6 @@
 // Runs one group of workers to its end, on the calling thread, and answers signals meanwhile. What
-// it has to say in the meantime (a signal came, a stop takes its time) it says on standard error,
-// between the lines of the workers.
+// it has to say until then (a signal came, a stop takes long) it says on standard error, between
+// the lines of the workers.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace regroup::runtime {
 
 struct WorkerServiceOptions {
-  WorkersSpec spec;  // Orphans are claimed: the process is ours.
+  WorkersSpec spec;  // Orphans are claimed, because the whole process is ours.
   std::shared_ptr<LogsSpecs> logs;
   SignalChoice signals;
   bool verbose = false;  // Also says how soon the workers ran.

@@ -11,8 +11,8 @@
 namespace regroup::runtime {
 
 struct SignalChoice {
-  std::vector<int> handle;   // End the run. In both lists: it ends the run.
-  std::vector<int> forward;  // To every worker; the run goes on.
+  std::vector<int> handle;   // These end the run. A signal in both lists ends the run.
+  std::vector<int> forward;  // These go to every worker; the run goes on.
 };
 
 inline constexpr std::string_view kSignalsToHandle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
@@ -21,7 +21,7 @@ inline constexpr std::string_view kSignalsToForward = "SIGUSR1,SIGUSR2,SIGWINCH,
 // Names (with or without SIG) or numbers, by commas.
 struct SignalNames {
   std::vector<int> numbers;
-  std::vector<std::string> unknown;  // Nothing of this name, or one that nobody can catch.
+  std::vector<std::string> unknown;  // There is no signal of this name, or it cannot be caught.
 };
 SignalNames parse_signals(std::string_view list);
 

@@ -29,7 +29,7 @@ class LocalWorkers final : public Workers {
   ~LocalWorkers() override {
     if (!thread_.joinable()) return;
     kill();
-    wait(std::nullopt);  // Ends: the wait after SIGKILL is bounded.
+    wait(std::nullopt);  // This ends: the wait after SIGKILL is bounded.
     loop_->stop();
     thread_.join();
   }
@@ -43,7 +43,7 @@ class LocalWorkers final : public Workers {
     loop_ = std::move(*loop);
     if (io::is_ignored(SIGCHLD))
       return fail(ErrorKind::Refused,
-                  "this program ignores SIGCHLD, so nobody learns how its children ended. Set it "
+                  "this program ignores SIGCHLD, so it cannot learn how its children ended. Set it "
                   "to SIG_DFL");
     claims_orphans_ = spec.claim_orphans;
     if (claims_orphans_)
@@ -56,7 +56,8 @@ class LocalWorkers final : public Workers {
     group_ = std::make_unique<WorkerGroup>(
         *loop_, *host_, std::move(spec), std::move(*routes),
         runtime::GroupEvents{.over = [this](WorkersResult result) { over(std::move(result)); }});
-    // The workers die with the thread that starts them, so it is the one that lives as long.
+    // The workers die with the thread that starts them, so that thread must live as long as they
+    // do.
     std::promise<Result<void>> started;
     auto thread = runtime::start_quiet_thread("workers", [this, &started] {
       auto begun = group_->start();
@@ -103,7 +104,7 @@ class LocalWorkers final : public Workers {
   }
 
  private:
-  // SIGCHLD is the program's own affair.
+  // The program handles SIGCHLD itself.
   void reap_now_and_then() {
     reaping_.emplace(*loop_);
     reaping_->set(io::deadline_after(1s), [this] {

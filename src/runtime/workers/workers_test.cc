@@ -132,7 +132,7 @@ TEST_F(WorkersTest, AStopKillsAfterTheGrace) {
   workers->stop(SIGTERM, 1ms);
   const auto result = result_of(*workers);
   EXPECT_THAT(result.exit_codes, ElementsAre(-SIGKILL));
-  EXPECT_FALSE(result.cause);  // On order, so it is nobody's fault.
+  EXPECT_FALSE(result.cause);  // It was stopped on order, so there is no cause.
   EXPECT_FALSE(result.succeeded);
 }
 

@@ -1,7 +1,7 @@
 // Reads little-endian fields from bytes that may end too early.
 //
-// A read beyond the end, or beyond a limit, fails and every later read fails too; the caller looks
-// once, at the end, at what went wrong first.
+// A read beyond the end, or beyond a limit, fails and every later read fails too; the caller checks
+// once, at the end, what went wrong first.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ class ByteReader {
     return taken;
   }
 
-  // A u64 length, then so many bytes. `what` names it in the reason.
+  // A u64 length, then that many bytes. `what` names it in the reason.
   std::string_view text(std::size_t limit, const char* what) {
     const auto length = number<std::uint64_t>();
     if (!ok()) return {};
@@ -61,12 +61,12 @@ class ByteReader {
   }
 
   bool ok() const { return !failed_; }
-  // Nothing is left of the bytes that are there.
+  // All bytes that are there have been read.
   bool at_end() const { return position_ == bytes_.size(); }
   bool refused() const { return !reason_.empty(); }
   std::string take_reason() { return std::move(reason_); }
   std::size_t position() const { return position_; }
-  // How many bytes a whole message has at the least, if the end came too early.
+  // The least number of bytes that a whole message has, if the end came too early.
   std::size_t at_least() const { return at_least_; }
 
  private:

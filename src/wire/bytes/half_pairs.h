@@ -1,4 +1,4 @@
-// What Python writes into JSON and others refuse to read.
+// JSON that Python writes and others refuse to read.
 #pragma once
 
 #include <string>

@@ -1,2 +1,2 @@
-// Boost.JSON is headers; what they instantiate is compiled once, here.
+// Boost.JSON is header-only; this file compiles what it instantiates, once.
 #include <boost/json/src.hpp>

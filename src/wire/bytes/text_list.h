@@ -1,8 +1,7 @@
 // Lists of strings: a hundred thousand keys in one message, arriving in any number of pieces.
 //
 // A list is measured before it is parsed, and what has been measured is not looked at again: each
-// byte is paid for once, however slowly they come. Half a message must cost its sender time, not
-// us.
+// byte is counted once, however slowly they come. Half a message must cost its sender time, not us.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ struct NeedMore {
   std::size_t at_least = 0;
 };
 
-// The connection cannot go on: nobody knows where the next message would start.
+// The connection cannot go on: we cannot know where the next message would start.
 struct Malformed {
   std::string reason;
 };

@@ -162,7 +162,7 @@ class FragmentWriter {
     return close(out, {Opcode::AddItems});
   }
 
-  // What is inside has been paid for; here comes what a container adds.
+  // The members have been counted already; this is what the container adds.
   std::string close(PickleWriter& out, std::initializer_list<Opcode> opcodes) {
     constexpr std::size_t kBrackets = 3;
     if (left_ < kBrackets) return refuse_size();

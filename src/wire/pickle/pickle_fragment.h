@@ -10,9 +10,9 @@
 
 namespace regroup::wire {
 
-// The error's message completes "attribute x ...". Refused: what takes more than `most_bytes`, is
-// nested too deeply or in itself, classes, states, and dicts and sets that Python could not make
-// because a key cannot be hashed.
+// The error's message completes "attribute x ...". Refused are values that take more than
+// `most_bytes`, are nested too deeply or in themselves, classes, states, and dicts and sets that
+// Python could not make because a key cannot be hashed.
 Result<std::string> write_fragment(const PickleGraph& graph, PickleRef ref, std::size_t most_bytes);
 
 }  // namespace regroup::wire

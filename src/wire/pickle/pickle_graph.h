@@ -1,7 +1,7 @@
 // What a pickle holds: plain values that refer to each other by index.
 //
-// A value may be referred to many times, and a container may contain itself. Who walks them sets a
-// limit.
+// A value may be referred to many times, and a container may contain itself. Code that walks them
+// sets a limit.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ enum class PickleKind : std::uint8_t {
   Dict,  // Members are key, value, key, value, ...
   Set,
   Class,
-  ZeroDelta,  // timedelta(0): nothing but an offset of zero occurs.
+  ZeroDelta,  // timedelta(0): no other offset occurs.
   Utc,        // timezone(timedelta(0))
   Time,       // datetime
   Node,       // _NodeDesc
@@ -42,8 +42,9 @@ struct PickleValue {
       : kind(what), size(how_many) {}
 
   PickleKind kind;
-  bool aware = false;    // Time: it says that it is UTC.
-  bool frozen = false;   // List, Dict, Set: somebody took its members, so it may not grow any more.
+  bool aware = false;  // Time: it says that it is UTC.
+  // List, Dict, Set: another value took its members, so it may not grow any more.
+  bool frozen = false;
   std::uint32_t at = 0;  // The byte where it was made, for messages.
   std::uint32_t size;    // Text, Bytes: bytes. Tuple, List, Dict, Set: members.
   // Tuple: where its members are. List, Dict, Set: its first run of members. State: the dict of its

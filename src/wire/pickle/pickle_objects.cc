@@ -18,7 +18,7 @@ struct KnownClass {
   PickleClass what;
 };
 
-// And nothing else.
+// These, and no others.
 constexpr std::array<KnownClass, 6> kClasses{{
     {kTorchModule, kNodeClass, PickleClass::Node},
     {kTorchModule, kStateClass, PickleClass::State},

@@ -12,7 +12,7 @@
 
 namespace regroup::wire {
 
-// The root is always a State with its attributes set. Errors as of decode_state().
+// The root is always a State with its attributes set. Errors are those of decode_state().
 Result<PickleGraph> read_pickle(std::string_view bytes);
 
 }  // namespace regroup::wire

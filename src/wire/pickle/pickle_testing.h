@@ -1,4 +1,5 @@
-// Puts pickles together piece by piece, wrong ones too. Each function gives the bytes of one value.
+// Puts pickles together piece by piece, including wrong ones. Each function gives the bytes of one
+// value.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ void PickleWriter::integer(std::int64_t value) {
 }
 
 void PickleWriter::text(std::string_view utf8) {
-  CHECK(is_python_text(utf8));  // A torchrun node dies of anything else.
+  CHECK(is_python_text(utf8));  // A torchrun node would die of anything else.
   if (utf8.size() <= std::numeric_limits<std::uint8_t>::max()) {
     op(Opcode::ShortBinUnicode);
     little_endian(static_cast<std::uint8_t>(utf8.size()));

@@ -2,12 +2,11 @@
 // attribute `regroup` of a node (its claim) and of the state (the seal).
 //
 //   claim = wish ":" held ":" name     "3:7.1.4:gpu-03"   wish: a rank, or "-"
-//                                      "-:-:gpu-03"       held: round "." rank "." world size, or
-//                                      "-"
+//                                      "-:-:gpu-03"       held: "-", or round.rank.world_size
 //   seal  = round ":" world size       "7:4"
 //
 // Numbers are 0 or more, in decimal, without leading zeros or signs. The name is the rest, with
-// whatever is in it. Another form is that of a later version, so it counts as nothing said.
+// anything in it. Another form comes from a later version, and is ignored.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,7 @@ inline std::string left_key(const std::string& run_id, std::string_view phase) {
   return state_key(run_id) + ".left/" + std::string(phase);
 }
 
-// In front of a round's own keys.
+// The prefix of a round's own keys.
 inline std::string round_prefix(const std::string& run_id, std::int64_t round) {
   return state_key(run_id) + "." + std::to_string(round);
 }

@@ -1,7 +1,7 @@
 // The shared rendezvous state as torchrun's nodes keep it in a store: a Python pickle of the class
 // _RendezvousState. In the store it is wrapped in base64 (base64.h).
 //
-// Understood are the states of PyTorch 2.3 and newer, in the pickle protocols 3 to 5; which of the
+// It understands the states of PyTorch 2.3 and newer, in the pickle protocols 3 to 5; which of the
 // two kinds of times a state has is its `dialect`. Nothing in a pickle is ever called or looked up;
 // see pickle_reader.h. The limits are in limits.h.
 //

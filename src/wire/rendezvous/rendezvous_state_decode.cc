@@ -42,7 +42,7 @@ class Decoder {
   }
 
  private:
-  // As in Python the last of two attributes of one name counts.
+  // As in Python, the last of two attributes with one name counts.
   bool collect() {
     const PickleValue& attributes = graph_[graph_[graph_.root()].first];
     if (attributes.size > 2 * kStateAttributes)
@@ -120,7 +120,7 @@ class Decoder {
       const std::size_t before = state_.participants.size();
       const auto place = state_.participants.try_emplace(state_.participants.end(), id(*node));
       place->second = rank.number;
-      // Of two equal keys Python keeps the first, and so what it says of itself.
+      // Of two equal keys Python keeps the first, and with it the first one's claim.
       if (state_.participants.size() > before) read_claim(place->first, *node);
       return true;
     });
@@ -206,8 +206,8 @@ class Decoder {
     return true;
   }
 
-  // A small pickle can name one long address many times. What could not be read again after we
-  // wrote it is refused now.
+  // A small pickle can name one long address many times. A state that could not be read again after
+  // we wrote it is refused now.
   bool spend(std::size_t bytes) {
     spent_ += bytes;
     return spent_ <= kStateBytes || refuse("written again it would have more than " +

@@ -1,4 +1,4 @@
-// What any bytes in the store do to a node that reads the rendezvous state.
+// Any bytes in the store must be harmless to a node that reads the rendezvous state.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -28,8 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto read = wire::decode_state(again);
   CHECK(read && *read == *state);
   CHECK(wire::encode_state(*read) == again);
-  // The end of a pickle is its last byte, so no part of one is a whole. Long ones are cut in fewer
-  // places: each cut costs the reading of all that is before it.
+  // A pickle ends with its last byte, so no prefix of one is valid. Long ones are cut in fewer
+  // places: each cut costs the reading of everything before it.
   const std::size_t step = 1 + again.size() / 64;
   for (std::size_t cut = 0; cut < again.size(); cut += step)
     CHECK(!wire::decode_state(std::string_view(again).substr(0, cut)));

@@ -107,7 +107,7 @@ std::string json_of(const SessionCounters& counters) {
       .text();
 }
 
-// ---- Reading: a field of another type than ours is as good as none ----
+// ---- Reading: a field of another type than ours counts as absent ----
 
 const json::value* field(const json::object& object, const char* name) {
   return object.if_contains(name);

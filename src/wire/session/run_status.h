@@ -13,8 +13,8 @@ namespace regroup::wire {
 // In one line, all ASCII.
 std::string encode_status(const core::run::PortStatus& status);
 
-// What a newer coordinator says besides is skipped, and what an older one does not say is as a new
-// run has it. Of a run's rules only what is shown is told. An error: this is no status.
+// Fields that a newer coordinator adds are skipped, and those that an older one leaves out are as
+// in a new run. Of a run's rules only what is shown is sent. An error: this is not a status.
 Result<core::run::PortStatus> decode_status(std::string_view json);
 
 }  // namespace regroup::wire

@@ -1,4 +1,4 @@
-// What any bytes in a report do to whoever asked for it.
+// Any bytes in a report must be harmless to the program that asked for it.
 #include <cstdint>
 #include <string_view>
 

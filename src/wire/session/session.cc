@@ -24,7 +24,8 @@ using core::coordinator::Report;
 constexpr std::size_t kLengthBytes = sizeof(std::uint32_t);
 constexpr std::size_t kHeadBytes = kLengthBytes + sizeof(std::uint8_t);
 constexpr std::size_t kLongestReportText = kLargestReport - kHeadBytes - kLengthBytes;
-// No message has more than five texts, and all else in it is small: none can outgrow its frame.
+// No message has more than five texts, and everything else in it is small: none can outgrow its
+// frame.
 static_assert(8 * kSessionTextBytes <= kLargestFrame);
 
 struct Bounds {
@@ -39,7 +40,8 @@ std::string_view cut(std::string_view text, std::size_t limit) {
     return (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
   };
   std::size_t end = limit;
-  // A character has four bytes at most; what goes on for longer is no UTF-8 and is cut anywhere.
+  // A character has four bytes at most; a longer run of such bytes is not UTF-8 and is cut
+  // anywhere.
   while (limit - end < 3 && continues(end)) --end;
   return text.substr(0, continues(end) ? limit : end);
 }
@@ -109,8 +111,8 @@ class FieldWriter {
   std::string bytes_;
 };
 
-// Reads the fields of a frame that is there as a whole. The first thing that is wrong is kept;
-// everything behind it reads as nothing.
+// Reads the fields of a frame that is completely there. The first problem is kept; every field
+// after it reads as empty.
 class FieldReader {
  public:
   template <class T>
@@ -176,7 +178,7 @@ class FieldReader {
     if (!reader_.at_end()) fields();
   }
 
-  // Empty: all was there, and good.
+  // Empty: all fields were there and valid.
   const std::string& reason() const { return reason_; }
 
  private:
@@ -236,16 +238,16 @@ Malformed too_long(std::size_t size, std::size_t limit) {
                    std::to_string(limit)};
 }
 
-// Of one direction; the kinds of the other are as unknown as any.
+// For one direction; kinds of the other direction are as unknown as any.
 template <class... Message>
 ParsedFrame<std::variant<Message...>> parse(
     std::type_identity<std::variant<Message...>> /*direction*/, std::string_view bytes) {
   using Messages = std::variant<Message...>;
-  // Nobody but a coordinator may make its peer hold more than a small frame.
+  // Only a coordinator may make its peer hold more than a small frame.
   constexpr bool kMayReport = (std::is_same_v<Message, Report> || ...);
   constexpr std::size_t kLargest = kMayReport ? kLargestReport : kLargestFrame;
 
-  // The length is judged as soon as it is there: what is refused is not waited for.
+  // The length is judged as soon as it is there: a frame that is refused is not waited for.
   ByteReader head(bytes, kHeadBytes);
   const std::size_t size = kLengthBytes + head.number<std::uint32_t>();
   if (!head.ok()) return NeedMore{head.at_least()};

@@ -1,9 +1,9 @@
 // The session protocol, for both ends: what an agent and its coordinator say to each other
 // (core/coordinator/messages.h), as frames.
 //
-// A frame is a u32 length, then so many bytes: a u8 kind and its fields, little-endian; a text is a
-// u32 length and its bytes. A kind that we do not know, and what stands behind the last field that
-// we know, come from a newer peer and are skipped. docs/protocol.md has the table.
+// A frame is a u32 length, then that many bytes: a u8 kind and its fields, little-endian; a text is
+// a u32 length and its bytes. A kind that we do not know, and bytes after the last field that we
+// know, come from a newer peer and are skipped. docs/protocol.md has the table.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,12 @@
 
 namespace regroup::wire {
 
-// What an agent checks for on a fresh store connection. A coordinator says that it is there, and
-// the connection is a session from the next byte on. PyTorch's servers say that it is not.
+// The key that an agent checks for on a fresh store connection. A coordinator answers that it
+// exists, and the connection is a session from the next byte on. PyTorch's servers answer that it
+// does not.
 inline constexpr std::string_view kSessionKey = "regroup/session/1";
 
-// What a whole frame may have, its length included. A Report may be longer.
+// The largest size of a whole frame, its length included. A Report may be longer.
 inline constexpr std::size_t kLargestFrame = 64 * 1024;
 inline constexpr std::size_t kLargestReport = 64 * 1024 * 1024;
 

@@ -2,9 +2,9 @@
 // session.cc only.
 //
 // One list of fields serves both directions: a codec that writes takes what it is shown, one that
-// reads fills it in, so the two cannot come apart. Fields are only ever added at the end of a
-// message (added()), never inside a part of it (Claim, Failure): an older peer finds the rest by
-// position, and says nothing of what it does not know.
+// reads fills it in, so the two cannot diverge. Fields are only ever added at the end of a message
+// (added()), never inside a part of it (Claim, Failure): an older peer finds the rest by position,
+// and ignores what it does not know.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace coordinator = core::coordinator;
 namespace rendezvous = core::rendezvous;
 namespace run = core::run;
 
-// What stands at the front of a hello. A newer peer says more.
+// What is at the front of a hello. A newer peer may say more.
 inline constexpr std::uint32_t kVersion = std::max<std::uint32_t>(2, run::newest_rule());
 
 struct Kind {
@@ -133,7 +133,7 @@ void rule(Codec& codec, const run::RuleRow& row, Of<Codec, std::optional<std::in
                  [&](auto& number) { codec.count(row.text, number, {.least = row.least}); });
 }
 
-// The rules that this version of the protocol has brought.
+// The rules that this version of the protocol added.
 template <class Codec>
 void rules_since(Codec& codec, Of<Codec, RunRules>& rules, std::uint32_t version) {
   run::for_each_rule([&](const run::RuleRow& row, auto member) {
@@ -141,7 +141,7 @@ void rules_since(Codec& codec, Of<Codec, RunRules>& rules, std::uint32_t version
   });
 }
 
-// Those of later versions than 2, at the end of a message.
+// The rules of versions later than 2, at the end of a message.
 template <class Codec>
 void newer_rules(Codec& codec, Of<Codec, RunRules>& rules) {
   for (std::uint32_t version = 3; version <= run::newest_rule(); ++version)

@@ -1,4 +1,4 @@
-// What any bytes in a session do to either end.
+// Any bytes in a session must be harmless to either end.
 #include <cstdint>
 #include <string_view>
 #include <variant>
@@ -10,7 +10,8 @@ using namespace regroup;
 
 namespace {
 
-// The verdict on the front of the bytes comes once what it depends on is there, and stays.
+// The verdict on the front of the bytes comes as soon as the bytes it depends on are there, and
+// stays.
 template <class Message, class Parse>
 void check_cuts(std::string_view bytes, const wire::ParsedFrame<Message>& parsed,
                 std::size_t whole_size, const Parse& parse) {
@@ -18,7 +19,7 @@ void check_cuts(std::string_view bytes, const wire::ParsedFrame<Message>& parsed
     const auto part = parse(bytes.substr(0, cut));
     if (const auto* more = std::get_if<wire::NeedMore>(&part)) {
       CHECK(more->at_least > cut);
-      // What is asked for is never more than the verdict takes, or a peer would wait for ever.
+      // NeedMore never asks for more than the verdict takes, or a peer would wait for ever.
       if (!std::holds_alternative<wire::NeedMore>(parsed)) CHECK(more->at_least <= whole_size);
     } else {
       const auto* early = std::get_if<wire::Malformed>(&part);
@@ -47,7 +48,8 @@ void check_stream(std::string_view bytes, const Parse& parse) {
       size = whole.size;
       ByteBuffer again;
       wire::append_frame(again, whole.message);
-      // What a newer peer has added is gone, what an older one left out is there, and nothing else.
+      // Fields that a newer peer has added are gone, those that an older one left out are there,
+      // and nothing else has changed.
       const auto read = parse(again.view());
       const auto* same = std::get_if<wire::WholeFrame<Message>>(&read);
       CHECK(same != nullptr && same->size == again.size() && same->message == whole.message);

@@ -30,7 +30,8 @@ std::optional<FileRecord> parse_file_record(std::string_view bytes) {
 }
 
 bool may_begin_file(std::string_view bytes) {
-  constexpr std::uint32_t kLongestKey = 1 << 24;  // Four letters are a much longer one.
+  // Four letters, read as a length, would be much longer.
+  constexpr std::uint32_t kLongestKey = 1 << 24;
   ByteReader reader(bytes, SIZE_MAX);
   const auto key_length = reader.number<std::uint32_t>();
   return !reader.ok() || key_length <= kLongestKey;

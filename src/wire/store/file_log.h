@@ -26,8 +26,8 @@ std::optional<FileRecord> parse_file_record(std::string_view bytes);
 void append_file_record(ByteBuffer& out, std::string_view key, std::string_view value);
 void append_file_deletion(ByteBuffer& out, std::string_view key);
 
-// Whether these bytes, at the beginning of a file and without a whole record, may be one that a
-// writer did not finish; any text or program that somebody named by mistake may not.
+// Whether these bytes, at the beginning of a file and without a whole record, may be a record that
+// its writer did not finish; a text or program that was named by mistake is not.
 bool may_begin_file(std::string_view bytes);
 
 }  // namespace regroup::wire

@@ -1,4 +1,4 @@
-// What any bytes in a store's file do to its readers.
+// Any bytes in a store's file must be harmless to its readers.
 #include <cstdint>
 #include <string_view>
 

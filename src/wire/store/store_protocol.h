@@ -29,7 +29,7 @@ struct Whole {
 
 // ---- The server's end ----
 
-// What a client must say first. Clients of PyTorch 2.1 and older say nothing of the kind; they, and
+// What a client must say first. Clients of PyTorch 2.1 and older send no greeting; they, and
 // strangers such as a web browser, are Malformed with a reason that names them.
 struct Greeting {};
 using ParsedGreeting = std::variant<Whole<Greeting>, NeedMore, Malformed>;
@@ -42,8 +42,8 @@ class RequestParser {
  public:
   explicit RequestParser(const core::store::Limits& limits) : limits_(limits) {}
 
-  // `progress` belongs to the connection, and remembers what was understood of the message at the
-  // front of `bytes`.
+  // `progress` belongs to the connection, and remembers how far the message at the front of `bytes`
+  // was understood.
   ParsedRequest parse(std::string_view bytes, Progress& progress);
 
  private:
@@ -59,7 +59,7 @@ void append_reply(ByteBuffer& out, const core::store::Reply& reply);
 void append_greeting(ByteBuffer& out);
 void append_request(ByteBuffer& out, const core::store::Request& request);
 
-// What the answer to a request looks like: the bytes do not say it themselves.
+// What the answer to a request looks like; the bytes alone do not tell.
 enum class ReplyShape { None, Pong, Value, Number, Ready, WaitEnded, Values, Popped, KeyList };
 ReplyShape reply_shape(const core::store::Request& request);
 
@@ -67,7 +67,7 @@ using ParsedReply = std::variant<Whole<core::store::Reply>, NeedMore, Malformed>
 
 class ReplyParser {
  public:
-  // `most_bytes`: a server that announces a longer answer is not believed.
+  // `most_bytes`: if a server announces a longer answer, the connection is given up.
   explicit ReplyParser(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
   // `count`: how many values were asked for; used for ReplyShape::Values alone. `progress` as

@@ -84,7 +84,7 @@ ParsedReply ReplyParser::parse(ReplyShape shape, std::size_t count, std::string_
   }
 
   const auto text = [&] { return reader.text(most_bytes_, "an answer"); };
-  // One byte that is 0 or 1; everything else means that the two sides have lost each other.
+  // One byte that is 0 or 1; any other means that the two sides are out of step.
   const auto flag = [&](const char* what) {
     const auto byte = reader.number<std::uint8_t>();
     if (reader.ok() && byte > 1)

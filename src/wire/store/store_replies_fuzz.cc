@@ -1,5 +1,5 @@
-// What any bytes from a server do to a client. The first byte of an input chooses what the client
-// expects, the second how many values it has asked for.
+// Any bytes from a server must be harmless to a client. The first byte of an input chooses what the
+// client expects, the second how many values it has asked for.
 #include <algorithm>
 #include <cstdint>
 #include <string_view>

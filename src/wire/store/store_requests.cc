@@ -19,12 +19,12 @@ std::size_t texts_per_item(Opcode opcode) {
       return 1;
     case Opcode::MultiSet:
       return 2;
-    default:  // Also what is no opcode at all.
+    default:  // This includes bytes that are no opcode at all.
       return 0;
   }
 }
 
-// A stranger is told from an old client by what he says first, so that the log can name him.
+// A stranger is told from an old client by its first bytes, so that the log can name it.
 std::string describe_stranger(std::string_view bytes) {
   const auto first = static_cast<unsigned char>(bytes[0]);
   for (const std::string_view word : {"GET ", "POST ", "HEAD ", "PUT ", "OPTIONS ", "PRI * HTTP"})

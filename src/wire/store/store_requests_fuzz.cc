@@ -1,4 +1,4 @@
-// What any bytes from a client do to a server: never more than closing that client.
+// The worst that any bytes from a client may do to a server is to get that client closed.
 //
 // The first eight bytes of an input choose how the rest is cut into reads. Beyond not crashing:
 // - cut or whole, the same bytes give the same answers and the same end;

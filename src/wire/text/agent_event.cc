@@ -18,7 +18,7 @@ void add_or_null(JsonObject& object, std::string_view name, const std::optional<
 
 std::string list_of(const std::string& json) { return "[" + json + "]"; }
 
-// As torchrun writes it: all of it is text.
+// As torchrun writes it: every value is a string.
 std::string watchdog_metadata(const EventRecord::Watchdog& watchdog) {
   JsonObject inner;
   inner.add("watchdog_event", watchdog.event);
@@ -41,7 +41,7 @@ std::string inner_metadata(const EventRecord& event) {
     inner.raw("local_rank", list_of(std::to_string(worker->local_rank)));
     inner.raw("role_rank", list_of(std::to_string(worker->role_rank)));
     inner.raw("role_world_size", list_of(std::to_string(worker->role_world_size)));
-    // torchrun tells both only of who has failed.
+    // torchrun gives both only for a worker that has failed.
     const bool failed = worker->exit_code.has_value();
     inner.raw("exit_code", list_of(failed ? std::to_string(*worker->exit_code) : "null"));
     inner.raw("worker_pid", list_of(failed ? std::to_string(worker->pid) : "null"));

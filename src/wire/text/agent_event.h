@@ -1,7 +1,7 @@
 // The agent's events and metrics as JSON, one line each without its end.
 //
-// Events have the keys of torchrun's, in their order, with its oddities: what belongs to the run is
-// a JSON text within the JSON, and what belongs to a worker stands there in lists of one.
+// Events have the keys of torchrun's, in the same order and with its oddities: what belongs to the
+// run is a string of JSON inside the JSON, and what belongs to a worker is in lists of one element.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ inline constexpr std::string_view kEventNamePrefix = "torchelastic.worker.status
 std::string encode_event(const EventRecord& event);
 std::string encode_metric(const MetricRecord& metric);
 
-// What torchrun says of the error of a worker that left no error file.
+// What torchrun gives as the error of a worker that left no error file.
 std::string error_data_of(int exit_code);
 
 }  // namespace regroup::wire

@@ -25,7 +25,7 @@ const json::value& field(const json::value& of, const char* name) {
   return found != nullptr ? *found : none;
 }
 
-// What is no text is shown as it stands in the file.
+// A value that is not a string is shown as it stands in the file.
 std::string text_of(const json::value& value) {
   if (value.is_null()) return {};
   if (value.is_string()) return valid_utf8(view(value.get_string()));
@@ -96,7 +96,7 @@ std::string escaped_end(std::string_view text, std::size_t room) {
   constexpr std::string_view kMark = "...\\n";
   if (head_within(text, room).size() == text.size()) return json_escaped(text);
   room -= kMark.size();
-  // No byte gets shorter when it is escaped, so the rest is out of the question, however long.
+  // No byte gets shorter when it is escaped, so what is beyond this cannot fit, however long it is.
   if (text.size() > room) text.remove_prefix(text.size() - room);
   while (!text.empty() && (static_cast<unsigned char>(text[0]) & 0xc0) == 0x80)
     text.remove_prefix(1);
@@ -152,7 +152,7 @@ std::string encode_error_file(const ErrorFile& file) {
   std::string out = R"({"message": {"message": ")";
   out += escaped_head(file.message, kErrorMessageBytes);
   out += R"(", "extraInfo": {)";
-  // PyTorch shows an empty call stack rather than the message, so there is none instead.
+  // PyTorch shows an empty call stack rather than the message, so we leave it out.
   if (!file.call_stack.empty())
     out += R"("py_callstack": ")" + escaped_end(file.call_stack, kCallStackBytes) + '"';
   if (file.timestamp) {
@@ -177,7 +177,7 @@ std::string with_error_code(std::string_view text, int error_code) {
     const CodePoint point = first_code_point(rest);
     if (point.value < 0x80)
       out += rest[0];
-    else  // Inside a text: JSON itself is ASCII.
+    else  // Inside a string: JSON itself is ASCII.
       append_json_escaped(out, point.value);
     rest.remove_prefix(point.bytes);
   }

@@ -1,4 +1,4 @@
-// What any bytes in an error file do to the launcher, and any text to the file.
+// Any bytes in an error file must be harmless to the launcher, and any text must survive the file.
 #include <cstdint>
 #include <string_view>
 
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CHECK(read && read->structured);
     CHECK(read->timestamp == file.timestamp && read->error_code == file.error_code);
     CHECK(wire::encode_error_file(*read) == text);
-    // Its end is its last byte, so no part of it is a whole.
+    // It ends with its last byte, so no prefix of it is valid.
     const std::size_t step = 1 + text.size() / 16;
     for (std::size_t cut = 0; cut < text.size(); cut += step)
       CHECK(!wire::decode_error_file(std::string_view(text).substr(0, cut)));

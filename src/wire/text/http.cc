@@ -38,8 +38,8 @@ bool same_word(std::string_view a, std::string_view b) {
                     [](char x, char y) { return lower(x) == lower(y); });
 }
 
-// One head, line by line. A line is judged by itself and in its turn, the last one also while it is
-// not complete, so that the verdict does not depend on how much has come.
+// One head, line by line. Each line is judged by itself and in order, the last one even while it is
+// incomplete, so that the verdict does not depend on how many bytes have come.
 class HeadParser {
  public:
   ParsedHttp parse(std::string_view bytes, std::size_t most_bytes) {
@@ -49,14 +49,15 @@ class HeadParser {
       const std::size_t end = head.find('\n', at);
       std::string_view line = head.substr(at, end - at);
       if (end == std::string_view::npos) {
-        if (!line.empty() && line.back() == '\r') line.remove_suffix(1);  // Its line end, by half.
+        // The first half of its line end.
+        if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
         if (!check_bytes(line)) return *refusal_;
         break;
       }
-      // A line end without a carriage return is what people type into netcat.
+      // People who type into netcat send a line end without a carriage return.
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
       at = end + 1;
-      // Some clients send a line end too many behind what went before.
+      // Some clients send one line end too many after their previous request.
       if (line.empty() && !begun_) continue;
       if (line.empty()) return finish(at);
       if (!check_bytes(line) || !(begun_ ? take_header(line) : take_request_line(line)))
@@ -102,7 +103,7 @@ class HeadParser {
 
   bool take_target(std::string_view target) {
     if (target.find(' ') != std::string_view::npos) return refuse(400, "the path has a blank");
-    // As a proxy is asked.
+    // This is how a proxy is asked.
     for (const std::string_view scheme : {"http://", "https://"})
       if (same_word(target.substr(0, scheme.size()), scheme)) {
         const std::size_t path = target.find_first_of("/?", scheme.size());
@@ -119,7 +120,7 @@ class HeadParser {
 
   bool take_header(std::string_view line) {
     if (line.front() == ' ' || line.front() == '\t')
-      return refuse(400, "a header goes on in the next line, which nobody does any more");
+      return refuse(400, "a header goes on in the next line, which HTTP does not allow any more");
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
       return refuse(400, "a header has a name, a colon and a value");
@@ -136,8 +137,8 @@ class HeadParser {
     return true;
   }
 
-  // The method is the better reason, and without the body to be read the connection ends either
-  // way.
+  // The method is the better reason to give, and since the body is not read, the connection ends in
+  // either case.
   bool refuse_body() {
     return is_question() ? refuse(413, "requests have no body here")
                          : refuse(405, "only GET and HEAD are answered here");
@@ -192,7 +193,7 @@ void append_http_response(ByteBuffer& out, const HttpResponse& response) {
   out.append("\r\nContent-Length: ");
   out.append(std::to_string(response.body.size()));
   if (response.status == 405) out.append("\r\nAllow: GET, HEAD");
-  // An answer of a moment ago is a lie by now.
+  // Answers must not be cached: a moment later they are wrong.
   out.append("\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: ");
   out.append(response.keep_alive ? "keep-alive" : "close");
   out.append("\r\n\r\n");

@@ -1,5 +1,5 @@
-// As much of HTTP/1.0 and 1.1 as a port needs that only answers questions: heads of requests in,
-// whole answers out. Requests with a body are refused.
+// As much of HTTP/1.0 and 1.1 as a port needs that only answers questions: request heads in, whole
+// answers out. Requests with a body are refused.
 //
 // Nothing here keeps bytes between calls: the same bytes give the same requests, and the same
 // refusal, however they were cut on their way.
@@ -16,16 +16,16 @@ namespace regroup::wire {
 
 struct HttpRequest {
   std::string_view method;  // As sent: "GET". Case counts.
-  std::string_view path;    // "/status"; what stands behind a question mark is left off.
+  std::string_view path;    // "/status"; a question mark and what follows it are left off.
   bool keep_alive = false;  // Further requests may follow on this connection.
 };
 
 struct HttpWhole {
   HttpRequest request;   // Holds views into the bytes.
-  std::size_t size = 0;  // Of its head, which is all of it.
+  std::size_t size = 0;  // Of its head, which is the whole request.
 };
 struct HttpNeedMore {};
-// To be answered, and nothing after it: where the next request would begin cannot be known.
+// To be answered, and the last one: we cannot know where the next request would begin.
 struct HttpRefusal {
   int status = 400;
   std::string reason;
@@ -33,8 +33,8 @@ struct HttpRefusal {
 };
 using ParsedHttp = std::variant<HttpWhole, HttpNeedMore, HttpRefusal>;
 
-// The request at the front of `bytes`. What cannot become one is refused as soon as that is known;
-// a head of more than `most_bytes` is.
+// The request at the front of `bytes`. Bytes that cannot become one are refused as soon as that is
+// known, and so is a head of more than `most_bytes`.
 ParsedHttp parse_http_request(std::string_view bytes, std::size_t most_bytes = kHttpHeadBytes);
 
 struct HttpResponse {

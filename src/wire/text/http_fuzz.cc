@@ -1,4 +1,4 @@
-// What any bytes from a client do to the health port.
+// Any bytes from a client must be harmless to the health port.
 //
 // The first eight bytes of an input choose how the rest is cut into reads. Beyond not crashing:
 // - cut or whole, the same bytes give the same requests and the same refusal;

@@ -75,7 +75,7 @@ std::optional<StackFrame> faulthandler_frame(std::string_view line) {
                     *line_number};
 }
 
-// What waits for other ranks, by the names of torch.distributed.
+// Frames that wait for other ranks, by the names of torch.distributed.
 bool is_collective(const StackFrame& frame) {
   static const std::set<std::string_view> names = {"all_gather",
                                                    "all_gather_coalesced",
@@ -111,7 +111,7 @@ bool is_collective(const StackFrame& frame) {
   return frame.file.find("torch/distributed/") != std::string::npos && names.contains(function);
 }
 
-// The gradients of all ranks are exchanged inside it; Python sees no more of that.
+// The gradients of all ranks are exchanged inside it; Python shows no more of that.
 bool is_backward(const StackFrame& frame) {
   return frame.file.find("torch/autograd/") != std::string::npos;
 }

@@ -11,20 +11,20 @@
 
 namespace regroup::wire {
 
-// Beyond them the rest of a dump is not looked at.
+// Beyond these, the rest of a dump is ignored.
 inline constexpr std::size_t kThreadsOfDump = 1000;
 inline constexpr std::size_t kFramesOfThread = 1000;
 
 struct StackFrame {
   std::string function;
-  std::string file;  // As printed: whole, or the last of it.
+  std::string file;  // As printed: the whole path, or its last part.
   int line = 0;
   friend bool operator==(const StackFrame&, const StackFrame&) = default;
 };
 
 struct ThreadStack {
   std::string name;                // "MainThread"; faulthandler may have none.
-  bool current = false;            // faulthandler's: the one that heard the signal.
+  bool current = false;            // faulthandler's: the thread that got the signal.
   std::vector<StackFrame> frames;  // Innermost first.
   friend bool operator==(const ThreadStack&, const ThreadStack&) = default;
 };
@@ -32,16 +32,16 @@ struct ThreadStack {
 // Lines that belong to neither form are skipped, so a dump may stand in the middle of other output.
 std::vector<ThreadStack> parse_stack_dump(std::string_view text);
 
-// The one that runs the program. Null: there is none.
+// The thread that runs the program. Null: there is none.
 const ThreadStack* main_thread(const std::vector<ThreadStack>& threads);
 
 using core::hang::RankAt;
 using core::hang::Whereabouts;
 
-// `stack` may be null; `system_call` may be empty: "read", "futex", ...; then `state` says it.
+// `stack` may be null; `system_call` ("read", "futex", ...) may be empty; then `state` is used.
 Whereabouts whereabouts(const ThreadStack* stack, std::string_view system_call, char state);
 
-// For the other nodes of a run: a line for each rank. What is no such line is skipped.
+// For the other nodes of a run: a line for each rank. Lines of another form are skipped.
 std::string encode_ranks(const std::vector<RankAt>& ranks);
 std::vector<RankAt> decode_ranks(std::string_view text);
 

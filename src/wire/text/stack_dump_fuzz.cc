@@ -1,4 +1,4 @@
-// What any output of a stack dumper, or of a worker, does to the search for stacks in it.
+// Any output of a stack dumper, or of a worker, must be harmless to the search for stacks in it.
 #include <cstdint>
 #include <string_view>
 

@@ -21,7 +21,7 @@ constexpr std::string_view kBegin = "{\"version\"";
 constexpr int kHighestSignal = 64;  // Of Linux.
 constexpr std::size_t kDepth = 16;
 
-// Python writes what JSON has no number for.
+// Python writes these where JSON has no number.
 std::string without_infinities(std::string_view text) {
   constexpr std::string_view kField = "\"expiration_time\": ";
   std::string whole(text);
@@ -78,7 +78,7 @@ std::optional<TimerLine> line_of(const json::object& object, std::string& why) {
 }
 
 struct Parsed {
-  std::size_t bytes = 0;  // Of the text: there may be more behind it. 0: it begins with no object.
+  std::size_t bytes = 0;  // Of the text: more may follow it. 0: it does not begin with an object.
   std::optional<TimerLine> line;
   std::string why;  // Without a line: what is wrong.
 };
@@ -131,7 +131,7 @@ std::string encode_timer_line(const TimerLine& line) {
 }
 
 void TimerLineReader::read_line(std::string_view line, TimerLines& into) {
-  std::string mended;  // What is read instead, if the line as it stands cannot be.
+  std::string mended;  // What is read instead, if the line cannot be read as it is.
   bool complained = false;
   const auto complain = [&](const std::string& why) {
     if (!complained) into.complaints.push_back(why + ": " + printable(line));

@@ -3,7 +3,7 @@
 //   {"version": 1, "pid": 8515, "scope_id": "step", "expiration_time": 1700000000.25, "signal": 9}
 //   {"version": 1, "pid": 8515, "scope_id": "step", "expiration_time": -1, "signal": 0}
 //
-// The first acquires a timer, the second releases it. Other fields are ignored, but for one of
+// The first acquires a timer, the second releases it. Other fields are ignored, except for one of
 // ours: "heartbeat" says that this worker's heartbeat has begun, or has another limit; to PyTorch's
 // server such a line is the release of a timer that is not there.
 #pragma once
@@ -21,19 +21,19 @@ namespace regroup::wire {
 struct TimerLine {
   std::int64_t pid = 0;
   std::string scope;
-  double expiration = 0;  // Seconds since 1970; infinite or no number: never; negative: a release.
+  double expiration = 0;  // Seconds since 1970; infinite or NaN: never; negative: a release.
   int signal = 0;
   bool heartbeat = false;
   bool is_release() const { return expiration < 0; }
   friend bool operator==(const TimerLine&, const TimerLine&) = default;
 };
 
-// A pipe takes so much at once without mixing it with what others write (PIPE_BUF).
+// A pipe takes this much in one piece, without mixing it with what others write (PIPE_BUF).
 inline constexpr std::size_t kWholeWrite = 4096;
-// A line that is longer was written by somebody who is no client, and is thrown away.
+// A longer line was not written by a client, and is thrown away.
 inline constexpr std::size_t kLongestTimerLine = 64 * 1024;
 
-// With its newline. What is no UTF-8 in the scope is replaced.
+// With its newline. Bytes of the scope that are not UTF-8 are replaced.
 std::string encode_timer_line(const TimerLine& line);
 
 struct TimerLines {
@@ -43,8 +43,8 @@ struct TimerLines {
 };
 
 // Cuts what comes through the pipe into lines. Keeps the beginning of a line whose end has not come
-// yet. A broken line does not cost its neighbours, not even one on the same line: whoever died in
-// the middle of his had no time for a newline.
+// yet. A broken line does not take its neighbours with it, not even one on the same line: a writer
+// that died in the middle of its line left no newline.
 class TimerLineReader {
  public:
   // The same lines, however the bytes are cut.

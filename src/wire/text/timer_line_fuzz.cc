@@ -1,4 +1,4 @@
-// What any bytes in the timer pipe do to the launcher, and any text to a line.
+// Any bytes in the timer pipe must be harmless to the launcher, and any text must survive a line.
 #include <cmath>
 #include <cstdint>
 #include <string>

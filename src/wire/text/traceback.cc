@@ -15,7 +15,7 @@ struct Block {
   std::string last_line;
   std::size_t begin = 0;
   std::size_t end = 0;  // The line behind it.
-  bool found = false;   // Else it was cut, or is something else.
+  bool found = false;   // False: it was cut, or is something else.
 };
 
 class Finder {
@@ -55,7 +55,7 @@ class Finder {
     for (std::size_t at = lines_.size(); at-- > 0;) {
       if (!text(at).starts_with(kFatalError)) continue;
       Traceback found{lines_[at].text, lines_[at].text};
-      // Other threads come first, and are no help.
+      // Other threads come first, and do not help.
       std::size_t thread = at + 1;
       while (thread < lines_.size() && !text(thread).starts_with("Current thread 0x")) ++thread;
       if (thread == lines_.size()) return found;
@@ -151,7 +151,7 @@ class Finder {
     const bool ranked = lines_[at - 1].ranked;
     for (; at < lines_.size() && at - first < kMessageLines; ++at) {
       if (is_blank(text(at))) {
-        // Only what goes on behind it says that it belongs to the message.
+        // Only the lines after it show that it belongs to the message.
         const bool goes_on = at + 1 < lines_.size() && !is_blank(text(at + 1)) &&
                              (ranked ? lines_[at + 1].ranked : is_indented(text(at + 1))) &&
                              !is_of_others(text(at + 1)) && !is_frame(text(at + 1));
@@ -159,7 +159,7 @@ class Finder {
         continue;
       }
       if (is_of_others(text(at)) || lines_[at].ranked != ranked) return at;
-      if (is_frame(text(at))) return at;  // A SyntaxError of somebody else.
+      if (is_frame(text(at))) return at;  // A SyntaxError of another process.
       // "Original Traceback (most recent call last):" of a DataLoader's worker is the part to keep.
       if (text(at).ends_with(kTracebackHeader)) {
         const Block quoted = traceback_at(at, at + 1, Message::FirstLine);

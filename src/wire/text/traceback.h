@@ -1,6 +1,7 @@
-// What a worker's own words say about its end: the last Python traceback in the rest of its
-// standard error that was kept. For workers that write no error file. A guess by shape, for people:
-// the output of several threads and processes may be mixed in it, so nothing is decided by it.
+// What a worker's own output says about its end: the last Python traceback in the part of its
+// standard error that was kept. For workers that write no error file. It is a guess by shape, for
+// people: the output of several threads and processes may be mixed in it, so nothing is decided by
+// it.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,9 @@
 
 namespace regroup::wire {
 
-// Lines that are kept of a message beyond its first.
+// How many lines of a message are kept after its first.
 inline constexpr std::size_t kMessageLines = 20;
-// Lines of others that may stand between two lines of one traceback.
+// How many lines of other writers may stand between two lines of one traceback.
 inline constexpr std::size_t kForeignLines = 20;
 
 struct Traceback {
@@ -27,7 +28,7 @@ struct Traceback {
 //   a traceback, an exception group, or a SyntaxError without a traceback;
 //   faulthandler's "Fatal Python error", with the thread that failed;
 //   C++'s "terminate called", which also comes before a "Fatal Python error: Aborted";
-//   a traceback that Python says ended nobody: of a thread, of a destructor, of logging.
+//   a traceback that did not end the process, as Python says: of a thread, a destructor, logging.
 std::optional<Traceback> last_traceback(std::string_view tail);
 
 }  // namespace regroup::wire

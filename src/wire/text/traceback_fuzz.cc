@@ -1,4 +1,4 @@
-// What any output of a worker does to the search for its traceback.
+// Any output of a worker must be harmless to the search for its traceback.
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!found) return 0;
   CHECK(!found->last_line.empty() && found->last_line.find('\n') == std::string::npos);
   CHECK(!found->text.empty());
-  // Nothing is made up but the blank lines around a link of a chain.
+  // Nothing is made up except the blank lines around a link of a chain.
   CHECK(found->text.size() <= 3 * tail.size());
   // What comes before it changes nothing.
   CHECK(wire::last_traceback("epoch 1\nepoch 2\n" + std::string(tail)).has_value() ||

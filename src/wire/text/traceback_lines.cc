@@ -29,7 +29,7 @@ bool take_rank(std::string& line) {
   if (!line.starts_with(kStart)) return false;
   std::size_t at = kStart.size();
   while (at < line.size() && is_digit(line[at])) ++at;
-  // A log line of PyTorch's C++ has no space behind the colon.
+  // A log line of PyTorch's C++ has no space after the colon.
   if (at == kStart.size() || line.compare(at, 3, "]: ") != 0) return false;
   line.erase(0, at + 3);
   return true;

@@ -28,19 +28,19 @@ bool is_blank(std::string_view line);
 //   File "train.py", line 3, in main
 bool is_frame(std::string_view line);
 
-// Of "ValueError: boom", "KeyboardInterrupt", "package.module.f.<locals>.Oops: it broke"; empty:
-// the line is none of the kind.
+// The name in "ValueError: boom", "KeyboardInterrupt", "package.module.f.<locals>.Oops: it broke";
+// empty: the line names no exception.
 std::string_view exception_name(std::string_view line);
-// One that Python prints without a traceback.
+// An exception that Python prints without a traceback.
 bool is_syntax_error(std::string_view line);
 
-// Between two exceptions, of which one led to the other.
+// The line between two exceptions, of which one led to the other.
 bool is_chain_marker(std::string_view line);
 
-// Python says so in the line above a traceback that does not end the process.
+// The line above a traceback by which Python says that the process does not end because of it.
 bool says_harmless(std::string_view line);
 
-// What others write behind an exception: logs, warnings, the next traceback. No part of a message.
+// What others write after an exception: logs, warnings, the next traceback. Not part of a message.
 bool is_of_others(std::string_view line);
 
 }  // namespace regroup::wire
