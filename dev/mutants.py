@@ -92,8 +92,8 @@ def mutants():
            "return judge_failure(node, failed, now, effects);")
     mutant("restarts before this coordinator are forgotten", "coordinator/coordinator_restoring.cc",
            "budget_.recall(hello.node, hello.restarts);", "")
-    mutant("a run succeeds without one of its members", "coordinator/coordinator_end.cc",
-           "if (static_cast<std::int64_t>(state_.participants.size()) != last_round_.world_size()) return;", "")
+    mutant("who has no session counts as done", "coordinator/coordinator_end.cc",
+           "return found == nodes_.end() || found->second.doing", "return found != nodes_.end() && found->second.doing")
     mutant("one restart too many", "coordinator/restart_budget.cc",
            "return {.restart = restarts_ < rules_.max_restarts};", "return {.restart = restarts_ <= rules_.max_restarts};")
     mutant("one change of members too few", "coordinator/restart_budget.cc",
@@ -113,14 +113,15 @@ def mutants():
            "if (phase_ == Phase::Stopping) return begin_kill(now);", "if (phase_ == Phase::Stopping) return finish();")
     mutant("the last failure is the cause", supervision,
            "if (outcome.end == End::Failed && !first_failure_)", "if (outcome.end == End::Failed)")
-    mutant("who was ended for a hang counts as stopped", supervision,
-           "if (outcome.condemned) {", "if (outcome.condemned && exit.clean()) {")
+    mutant("who is ended for a hang and ends with 0 has succeeded", supervision,
+           "if (outcome.condemned) {", "if (outcome.condemned && !exit.clean()) {")
     mutant("a failure stops nobody", supervision,
            "if (phase_ == Phase::Running && outcome.end == End::Failed)", "if (phase_ == Phase::Killing && outcome.end == End::Failed)")
     mutant("a second order gives the grace anew", supervision,
            "deadline_ = std::min(*deadline_, now + grace);", "deadline_ = now + grace;")
 
-    mutant("one stalled node makes a hang", "hang/council.cc", "all_stalled && is_hang(all_)", "is_hang(all_)")
+    mutant("one stalled node makes a hang", "hang/council.cc", "all_stalled && is_hang(all_)",
+           "(all_stalled || nodes_ > 1) && is_hang(all_)")
     mutant("who is to blame is never said", "hang/council.cc",
            "if (static_cast<std::int64_t>(where_.size()) < nodes_)", "if (static_cast<std::int64_t>(where_.size()) <= nodes_)")
     mutant("those who wait are blamed", "hang/blame.cc", "if (others.empty()) candidates = waiting;", "candidates = waiting;")

@@ -48,6 +48,18 @@ TEST(NodeWithoutASession, IsHeardInAClosedRunWhoseWorkersRunOn) {
   EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::RunFailed);
 }
 
+// Nobody tells the coordinator when the workers of such a node are done.
+TEST(NodeWithoutASession, IsNotTakenToBeDone) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
+  run.hello("a");
+  run.join("a");
+  Other other{run};
+  other.does(Action::AddToParticipants);
+  ASSERT_TRUE(run.last<Sealed>("a"));
+  run.say("a", Done{.round = run.sealed.at("a").round});
+  EXPECT_FALSE(run.machine.is_over());
+}
+
 // Once, what a spare waits for was sent again at every heartbeat of such a node.
 TEST(NodeWithoutASession, TellsNobodyAnythingByItsHeartbeats) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2});

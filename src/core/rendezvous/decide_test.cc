@@ -96,6 +96,15 @@ TEST(Decide, WhoComesToASealedRoundWaitsOrIsASpare) {
   EXPECT_TRUE(spare.wait_list.empty());
 }
 
+// One that was started with a larger maximum has let them in.
+TEST(Decide, ARoundAboveTheMaximumIsNotSealed) {
+  const State state = joined_by({"a", "b", "c"}, between(2, 4));
+  Reading over = kInTime;
+  over.last_call_over = true;
+  EXPECT_EQ(join(state, "a", between(2, 4), over), Action::MarkComplete);
+  EXPECT_EQ(join(state, "a", between(1, 2), over), Action::Sync);
+}
+
 TEST(Decide, TheRoundIsSealedWhenTheLastCallIsOver) {
   const Settings settings = between(2, 4);
   const State state = joined_by({"a", "b"}, settings);

@@ -179,9 +179,9 @@ void NodeWorkers::play(Effects effects) {
                          send(rank, kSigKill);
                      },
                      [this](const KillWorker& order) { send(order.worker, kSigKill); },
-                     [this, &effects](const Look&) {
+                     [this, &effects](const CountAlive&) {
                        const Effects more =
-                           machine_.on_look(static_cast<int>(living()), around_.own_now());
+                           machine_.on_count(static_cast<int>(living()), around_.own_now());
                        effects.insert(effects.end(), more.begin(), more.end());
                      },
                      [this](const GroupOver&) {
@@ -299,7 +299,9 @@ void NodeWorkers::condemn(int rank) {
   if (!machine_.condemn(rank, kSigKill, around_.own_now())) return;
   const Process& one = processes_[static_cast<std::size_t>(rank)];
   around_.tell("ends its worker " + std::to_string(rank) + ", which hangs");
-  if (!one.hangs && !blame_ourselves_at_)
+  // Once the others' turn is over a node goes by what it sees alone.
+  const bool is_by_all = !blame_ourselves_at_ || around_.own_now() < *blame_ourselves_at_;
+  if (is_by_all && !one.hangs && around_.is_stuck(place_.round))
     around_.violated("worker " + std::to_string(rank) + " is blamed for a hang of another");
   send(rank, kSigKill);
   arm();
