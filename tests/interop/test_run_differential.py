@@ -283,7 +283,9 @@ class Logs(Differential):
         "nowhere, filter": logs("-r 3 --local-ranks-filter 0", log_dir="/dev/null"),
         "temporary": logs("-t 3", log_dir=None),
         "restarts": logs("-r 3 --max-restarts 2 --no-python", script=(
-            "/bin/sh", "-c", "echo attempt $TORCHELASTIC_RESTART_COUNT; test $TORCHELASTIC_RESTART_COUNT = 2")),
+            # The pause is for the others to have said it, too: the first that fails ends them.
+            "/bin/sh", "-c",
+            "echo attempt $TORCHELASTIC_RESTART_COUNT; sleep 0.5; test $TORCHELASTIC_RESTART_COUNT = 2")),
         "nothing is said": logs("-r 3 --no-python", script=("true",)),
     }
     OTHERWISE = {"temporary": "torchrun never removes its own; ours is gone after a success"}

@@ -26,6 +26,10 @@ class Guard {
 
   pid_t pid() const;  // For Roots::spared and reap_orphans: it is our child, and not an orphan.
 
+  // Where a process that is being started says itself that it leads a session, before it executes
+  // anything (ProcessSpec::guard): we may be killed before we get to say so.
+  int descriptor() const { return socket_.get(); }
+
   // Leaders of sessions. They must be forgotten before their pid may be reused.
   void watch_session(pid_t leader);
   void forget_session(pid_t leader);

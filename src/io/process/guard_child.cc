@@ -89,10 +89,13 @@ class GuardState {
     const std::string rest(line.substr(1));
     if (line[0] == 'c') cgroups_.push_back(rest);
     if (line[0] == '-') sessions_.erase(std::atoi(rest.c_str()));
-    if (line[0] == '+') {
+    if (line[0] == '+' || line[0] == '*') {
       const pid_t leader = std::atoi(rest.c_str());
       const auto process = find_process(leader);
-      if (leader > 1) sessions_[leader] = process ? process->start_time : 0;
+      // One that spoke for itself and is gone could not be started: nobody says so later, and its
+      // number may become somebody else's.
+      if (leader > 1 && (process || line[0] == '+'))
+        sessions_[leader] = process ? process->start_time : 0;
     }
     return true;
   }

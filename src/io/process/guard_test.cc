@@ -59,6 +59,24 @@ TEST(Guard, KillsWholeSessionsWhenWeAreKilled) {
   EXPECT_TRUE(eventually([&] { return !lives(guard); }));
 }
 
+TEST(Guard, KnowsAWorkerThatHasToldItItselfAndWhatItStarted) {
+  TestPipe said, ready;
+  Helper agent([&] {
+    const auto guard = std::move(*Guard::start());
+    ProcessSpec spec = worker_with_children(ready.writer());
+    spec.guard = guard->descriptor();
+    const auto workers = *start_processes({spec});
+    say(said.writer(), std::to_string(workers[0].pid()));
+    for (;;) ::pause();
+    return 0;
+  });
+  const pid_t leader = std::stoi(said.read_line());
+  EXPECT_EQ(ready.read_line(), "ready");
+  EXPECT_EQ(living_members_of_session(leader).size(), 3u);
+  agent.kill();
+  EXPECT_TRUE(eventually([&] { return living_members_of_session(leader).empty(); }));
+}
+
 TEST(Guard, LeavesAloneWhatItWasToldToForget) {
   TestPipe said, ready;
   const Process stranger = start_one(worker_with_children(ready.writer()));

@@ -57,6 +57,7 @@ struct ProcessSpec {
   // A cgroup v2 directory that the process is born in; -1: ours.
   int cgroup = -1;
   std::vector<GroupToJoin> join = {};
+  int guard = -1;  // Of Guard::descriptor(): is told of the session. -1: none.
 };
 
 inline constexpr int kUnknownCode = -1;

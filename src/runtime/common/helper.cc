@@ -11,8 +11,7 @@ struct Helper::Home {
   io::Loop* loop;  // Null once the helper has ended.
 };
 
-Helper::Helper(io::Loop& loop, std::string name)
-    : name_(std::move(name)), home_(std::make_shared<Home>()) {
+Helper::Helper(io::Loop& loop, const char* name) : name_(name), home_(std::make_shared<Home>()) {
   home_->loop = &loop;
 }
 
@@ -39,7 +38,7 @@ void Helper::start(std::function<void()> work, std::function<void(const std::str
   const auto deliver = [post = poster(), done = std::move(done)](const std::string& trouble) {
     post([done, trouble] { done(trouble); });
   };
-  auto thread = start_quiet_thread(name_.c_str(), [work = std::move(work), deliver] {
+  auto thread = start_quiet_thread(name_, [work = std::move(work), deliver] {
     work();
     deliver("");
   });

@@ -17,8 +17,8 @@ namespace regroup::runtime {
 
 class Helper {
  public:
-  // `name`: the name of its threads, as people see it; 15 letters at most.
-  Helper(io::Loop& loop, std::string name);
+  // `name`: the name of its threads; 15 letters at most. It must outlive them: a literal.
+  Helper(io::Loop& loop, const char* name);
   ~Helper();
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
@@ -44,7 +44,7 @@ class Helper {
   // `trouble`: why it was not run; empty: it was.
   void start(std::function<void()> work, std::function<void(const std::string& trouble)> done);
 
-  std::string name_;
+  const char* name_;
   std::shared_ptr<Home> home_;  // Shared with the threads.
 };
 

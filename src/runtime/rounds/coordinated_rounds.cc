@@ -254,8 +254,6 @@ void CoordinatedRounds::ordered(Order order) {
   events_.ordered(std::move(order));
 }
 
-void CoordinatedRounds::workers_run(int /*restart_count*/) {}
-
 void CoordinatedRounds::failed(const WorkerFailure& failure) {
   play(membership_.failed(
       {.rank = failure.rank, .exit_code = failure.exit_code, .text = failure.text}));

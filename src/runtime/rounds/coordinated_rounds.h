@@ -30,7 +30,7 @@ class CoordinatedRounds final : public Rounds {
 
   void join() override;
   void give_up_join() override;
-  void workers_run(int restart_count) override;
+  void workers_run(int /*restart_count*/) override {}  // What is pushed comes anyway.
   void workers_ended() override {}
   void failed(const WorkerFailure& failure) override;
   bool warn(int signal) override;
@@ -53,11 +53,9 @@ class CoordinatedRounds final : public Rounds {
   void ordered(core::agent::Order order);
   void in_round(const core::coordinator::Sealed& sealed);
   void in_mixed_round(const core::coordinator::Sealed& sealed);
-  Result<std::optional<MixedRound>> describe(const core::coordinator::Sealed& sealed);
   void tell_joined(JoinedRound round);
   void stop_waiting();
   void flushed();
-  void say_goodbye();
   void stay_for_others();
 
   io::Loop& loop_;

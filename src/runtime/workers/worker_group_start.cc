@@ -37,6 +37,7 @@ io::ProcessSpec WorkerGroup::process_spec(int rank, const WorkerStreams& streams
 
   io::ProcessSpec process;
   process.directory = command.directory;
+  if (host_.guard() != nullptr) process.guard = host_.guard()->descriptor();
   process.output = streams.out;
   process.errors = streams.err;
   process.cpus = command.cpus;
