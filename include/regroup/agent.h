@@ -10,7 +10,7 @@
 //                         .run_id = "job-17",
 //                         .min_nodes = 6,
 //                         .max_nodes = 8};
-//   auto result = regroup::run_agent(std::move(options));  // Returns when this node's part is over.
+//   auto result = regroup::run_agent(std::move(options));  // Returns when this node is done.
 #pragma once
 
 #include <cstdint>
