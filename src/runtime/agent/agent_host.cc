@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/cases.h"
 #include "core/run/run_rules.h"
 #include "io/loop/clock.h"
 #include "io/process/signals.h"
@@ -22,13 +23,6 @@ using Kind = AgentEvent::Kind;
 
 // A coordinator says within so long what follows from a failure; else we go by what we know.
 constexpr Duration kDecisionLimit = 10s;
-
-template <class... Ts>
-struct Cases : Ts... {
-  using Ts::operator()...;
-};
-template <class... Ts>
-Cases(Ts...) -> Cases<Ts...>;
 
 WorkerState state_of(State state) {
   switch (state) {

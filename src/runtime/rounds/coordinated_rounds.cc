@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/cases.h"
 #include "core/run/run_rules.h"
 #include "io/loop/clock.h"
 #include "runtime/common/log.h"
@@ -24,11 +25,6 @@ using core::agent::Order;
 using core::rendezvous::State;
 
 namespace {
-
-template <class... Ts>
-struct Cases : Ts... {
-  using Ts::operator()...;
-};
 
 // A goodbye that does not get through in so long is not waited for.
 constexpr Duration kGoodbyeLimit = 2s;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/cases.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "io/loop/clock.h"
@@ -18,17 +19,6 @@
 namespace regroup::runtime {
 
 using namespace core::supervision;
-
-namespace {
-
-template <class... Ts>
-struct Cases : Ts... {
-  using Ts::operator()...;
-};
-template <class... Ts>
-Cases(Ts...) -> Cases<Ts...>;
-
-}  // namespace
 
 WorkerGroup::WorkerGroup(io::Loop& loop, WorkerHost& host, WorkersSpec spec, LogRoutes routes,
                          GroupEvents events)

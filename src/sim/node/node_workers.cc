@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cases.h"
 #include "sim/world/trace.h"
 
 namespace regroup::sim {
@@ -14,11 +15,6 @@ namespace {
 
 constexpr int kSegv = 11;
 constexpr Duration kSlack = 50ms;
-
-template <class... Ts>
-struct Cases : Ts... {
-  using Ts::operator()...;
-};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cases.h"
 #include "base/check.h"
 #include "sim/session/session_words.h"
 #include "wire/session/session.h"
@@ -14,15 +15,6 @@ using AgentEnding = core::agent::Ending;
 using core::agent::GroupEnd;
 using core::agent::JoinFailure;
 using core::agent::Order;
-
-namespace {
-
-template <class... Ts>
-struct Cases : Ts... {
-  using Ts::operator()...;
-};
-
-}  // namespace
 
 WholeNode::WholeNode(const NodesPlan& plan, std::int32_t index, Broken broken,
                      NodeSurroundings& world)
