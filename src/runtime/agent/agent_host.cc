@@ -92,7 +92,8 @@ std::string names_of(const std::vector<int>& signals) {
 
 }  // namespace
 
-AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options, MakeRounds make_rounds)
+AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options,
+                     const MakeRounds& make_rounds)
     : loop_(loop),
       host_(host),
       options_(std::move(options)),

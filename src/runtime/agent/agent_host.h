@@ -25,7 +25,8 @@ class AgentHost {
  public:
   using MakeRounds = std::function<std::unique_ptr<Rounds>(RoundEvents events)>;
   // `make_rounds`: where the rounds come from; empty: from where the options say.
-  AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options, MakeRounds make_rounds = {});
+  AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options,
+            const MakeRounds& make_rounds = {});
 
   // Before begin(), if the options ask for it.
   Result<void> open_watchdog();

@@ -228,6 +228,7 @@ void NodeWorkers::look_for_a_hang() {
   const bool stuck = around_.is_stuck(place_.round);
   if (!stuck) written_ += 1'000'000;
   std::vector<std::optional<core::hang::Sample>> samples;
+  samples.reserve(processes_.size());
   for (const Process& one : processes_)
     samples.push_back(one.lives ? std::optional(core::hang::Sample{.written = written_})
                                 : std::nullopt);
