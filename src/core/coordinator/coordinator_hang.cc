@@ -7,7 +7,9 @@
 namespace regroup::core::coordinator {
 
 std::optional<std::int64_t> Coordinator::seat_of(const Node& node, std::int64_t round) const {
-  if (!is_running() || round != state_.round || node.doing != Doing::Running) return std::nullopt;
+  if (!is_running() || round != state_.round || !last_round_.is(round) ||
+      node.doing != Doing::Running)
+    return std::nullopt;
   const auto found = state_.participants.find(node.id);
   if (found == state_.participants.end()) return std::nullopt;
   return found->second;
@@ -24,7 +26,8 @@ void Coordinator::on_stalled(const Node& node, const Stalled& stalled, Effects& 
   if (!seat) return;
   if (council_of_ != stalled.round) {
     council_of_ = stalled.round;
-    council_ = hang::Council(static_cast<std::int64_t>(state_.participants.size()));
+    // Not as many as are here: to a coordinator that was started again they come back one by one.
+    council_ = hang::Council(last_round_.world_size());
   }
   if (const auto hangs = council_.on_stalled(*seat, stalled.votes))
     tell_members(Hangs{.round = stalled.round, .all_say_so = *hangs}, effects);

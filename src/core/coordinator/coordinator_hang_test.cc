@@ -70,6 +70,24 @@ TEST(CoordinatedHang, ANodeThatIsDoneHangsNoMore) {
   EXPECT_THAT(run.hangs("a"), ElementsAre(true, false));
 }
 
+// Found by the simulation of whole nodes, seed 14796: the first that came back made up the whole
+// round, and its stall a hang.
+TEST(CoordinatedHang, AfterARestartOfTheCoordinatorAllMembersAreStillAsked) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .max_restarts = 3});
+  const auto running = [](std::int64_t rank) {
+    return Running{.place = {.round = 4, .rank = rank, .world_size = 2}};
+  };
+  const Stalled stalled{.round = 4, .votes = kOneSuspect};
+  run.hello("a", {.running = running(0), .again = true});
+  run.say("a", stalled);
+  EXPECT_FALSE(run.last<Hangs>("a"));
+  run.hello("b", {.running = running(1), .again = true});
+  EXPECT_FALSE(run.last<Hangs>("a"));
+  run.say("b", stalled);
+  ASSERT_TRUE(run.last<Hangs>("a"));
+  EXPECT_TRUE(run.last<Hangs>("a")->all_say_so);
+}
+
 TEST(CoordinatedHang, OfAnEarlierRoundNobodyIsHeard) {
   HangingRun run;
   const std::int64_t before = run.sealed.at("a").round;

@@ -32,6 +32,9 @@ TEST(NodesWorld, KeepsItsInvariantsInAFewHundredRuns) {
   for (std::uint64_t seed = 1'000'000; seed < 1'000'300; ++seed) expect_good({.seed = seed});
 }
 
+// Members that come back to a coordinator one by one are not the whole round.
+TEST(NodesWorld, AHangAfterARestartOfTheCoordinatorIsOneOfAll) { expect_good({.seed = 14796}); }
+
 TEST(NodesWorld, EndsInGoodWeatherToo) {
   for (std::uint64_t seed = 0; seed < 50; ++seed)
     expect_good({.seed = seed, .faults = FaultLevel::None});
