@@ -112,7 +112,8 @@ Membership::Effects Membership::on_message(FromCoordinator message, Instant now)
   member_.on_message(std::move(message));
   // The connection is closed behind a refusal that may pass: that is told when it is lost.
   if (may_pass) return effects;
-  // Nobody comes back from a refusal; workers run on, and whoever waits for the others need not.
+  // A node does not come back from a lasting refusal. Its workers run on, but at their end the node
+  // need not wait for the others.
   set_trouble(
       member_.refused() ? "the coordinator refuses this node: " + member_.refused()->why : "",
       effects);

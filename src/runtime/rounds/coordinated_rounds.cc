@@ -241,7 +241,7 @@ void CoordinatedRounds::stop_waiting() { *enough_ = true; }
 
 void CoordinatedRounds::ordered(Order order) {
   run_failed_ = run_failed_ || order.kind == Order::Kind::RunFailed;
-  // Told while ranks are still exchanged: whoever is waited for may not come.
+  // An order may come while ranks are still being exchanged: a node that is waited for may be gone.
   stop_waiting();
   // torchrun's nodes at the exit do not come back for those who join again.
   if (passes_exit_ && order.kind == Order::Kind::Rejoin)

@@ -127,7 +127,7 @@ void NodesWorld::next_fault() {
   }
 }
 
-// Nothing new goes wrong from here on. Who stands still does so to the end of its pause.
+// Nothing new goes wrong from here on. A node that stands still does so to the end of its pause.
 void NodesWorld::stop_faults() {
   stage_ = Stage::Meeting;
   calm_since_ = now();

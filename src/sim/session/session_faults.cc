@@ -160,7 +160,7 @@ void SessionWorld::next_fault() {
   }
 }
 
-// Nothing new goes wrong from here on. Who stands still does so to the end of his pause.
+// Nothing new goes wrong from here on. A node that stands still does so to the end of its pause.
 void SessionWorld::stop_faults() {
   stage_ = Stage::Meeting;
   calm_since_ = now();
