@@ -111,8 +111,8 @@ void NodesWorld::must_have_met() {
     if (const auto why = why_not_met())
       return invariants_.violated("the nodes have not met " + seconds(meeting_bound(plan_)) +
                                   " after the last fault: " + *why);
-    // An agent that was told to end by a signal does so. And a node that is done waits for the others
-    // only so long.
+    // An agent that was told to end by a signal does so. And a node that is done waits for the
+    // others only so long.
     must_succeed_ = plan_.exit_limit > plan_.work.longest + 5s;
     for (const WholeNode& one : nodes_) must_succeed_ = must_succeed_ && !one.was_signalled();
     trace_.line(now(), "world", "all have met; now the work is done");
