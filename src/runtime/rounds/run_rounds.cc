@@ -16,6 +16,10 @@ namespace {
 // Most of what the first join waits for looks this often whether it is interrupted.
 constexpr Duration kHeedsWithin = 500ms;
 
+tl::unexpected<Error> interrupted() {
+  return regroup::fail(ErrorKind::Cancelled, "interrupted while waiting for the other nodes");
+}
+
 }  // namespace
 
 RunRounds::RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart part,
@@ -49,6 +53,8 @@ void RunRounds::join() {
 
 void RunRounds::met(Result<Met> found) {
   if (!meeting_) return;  // It was abandoned.
+  // The interruption may have come too late for meet() to see it; nobody else would look at it.
+  if (found && *interrupted_) found = interrupted();
   if (!found) {
     const bool given_up = found.error().kind == ErrorKind::Cancelled;
     return fail(
@@ -81,9 +87,7 @@ void RunRounds::give_up_join() {
   if (side_) return side_->give_up_join();
   // A server that does not answer is waited for in a call that nobody can end. It keeps its thread.
   abandon_.set(io::now() + kHeedsWithin, [this] {
-    if (meeting_)
-      fail({.why = JoinFailure::GivenUp,
-            .error = {ErrorKind::Cancelled, "interrupted while waiting for the coordinator"}});
+    if (meeting_) fail({.why = JoinFailure::GivenUp, .error = interrupted().value()});
   });
 }
 
