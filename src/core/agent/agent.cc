@@ -138,7 +138,7 @@ Effects Agent::on_group_over(GroupEnd end, Instant now) {
   switch (end) {
     case GroupEnd::Succeeded:
       state_ = State::Succeeded;
-      return check_in(Ending::Succeeded, true, now);
+      return check_in(Ending::Succeeded, now);
     case GroupEnd::Failed:
     case GroupEnd::Stopped:  // By nobody's order: it counts as a failure.
       if (told_count_) return ask(now);
@@ -148,7 +148,7 @@ Effects Agent::on_group_over(GroupEnd end, Instant now) {
         return join();
       }
       state_ = State::Failed;
-      return check_in(Ending::Failed, true, now);
+      return check_in(Ending::Failed, now);
     case GroupEnd::Survived:
       break;
   }
@@ -165,9 +165,9 @@ Effects Agent::ask(Instant now) {
   return effects;
 }
 
-Effects Agent::check_in(Ending ending, bool close, Instant now) {
+Effects Agent::check_in(Ending ending, Instant now) {
   ending_ = ending;
-  close_ = close;
+  close_ = true;
   doing_ = Doing::CheckingIn;
   wait_until_ = now + settings_.exit_limit;
   // Where nobody decides for all, what made us stop is past: the others are waited for.
@@ -190,7 +190,7 @@ void Agent::note_end(const Order& order) {
   end_note_ = order.note;
 }
 
-Effects Agent::on_order(Order order, Instant /*now*/) {
+Effects Agent::on_order(Order order) {
   note_end(order);
   order_ = std::move(order);
   return follow_order();

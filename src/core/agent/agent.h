@@ -138,7 +138,7 @@ class Agent {
   void on_worker_failed();
   Effects on_group_over(GroupEnd end, Instant now);
   // What this node is to do now; it stays in force until the next one, or the next join.
-  Effects on_order(Order order, Instant now);
+  Effects on_order(Order order);
   // Whether the coordinator can be reached. Workers run on without it.
   void on_reach(bool reachable, Instant now);
   Effects on_left();
@@ -166,7 +166,7 @@ class Agent {
   Effects join();
   Effects leave(Ending ending, bool close);
   Effects ask(Instant now);
-  Effects check_in(Ending ending, bool close, Instant now);
+  Effects check_in(Ending ending, Instant now);
   Effects fail();
   // Acts on the order that is in force, if it means something now.
   Effects follow_order();

@@ -48,7 +48,7 @@ TEST(Agent, GoesThroughARunThatSucceeds) {
   EXPECT_EQ(agent.state(), State::Healthy);
   EXPECT_THAT(agent.on_group_over(GroupEnd::Succeeded, at(0s)), only(CheckIn{true}));
   EXPECT_EQ(agent.state(), State::Succeeded);
-  EXPECT_THAT(agent.on_order(kOver, at(1s)),
+  EXPECT_THAT(agent.on_order(kOver),
               ElementsAre(Effect(Tell{What::CheckedIn, ""}), Effect(Leave{true})));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Succeeded}));
 }
@@ -63,16 +63,16 @@ TEST(Agent, RestartsAsLongAsTheBudgetLasts) {
   EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(0s)), only(CheckIn{false}));
   EXPECT_EQ(agent.state(), State::Failed);
   // A spent budget is the one failure that ends the run for the others too.
-  EXPECT_THAT(agent.on_order(kOver, at(1s)),
+  EXPECT_THAT(agent.on_order(kOver),
               ElementsAre(Effect(Tell{What::CheckedIn, ""}), Effect(Leave{true})));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
 }
 
 TEST(Agent, JoinsAgainForNothingWhenTheMembersChange) {
   Agent agent = running(1);
-  EXPECT_THAT(agent.on_order(kMoreNodes, at(0s)),
+  EXPECT_THAT(agent.on_order(kMoreNodes),
               ElementsAre(Effect(kTellMoreNodes), Effect(Stop{15, 30s})));
-  EXPECT_THAT(agent.on_order(kMoreNodes, at(0s)), IsEmpty());  // Once.
+  EXPECT_THAT(agent.on_order(kMoreNodes), IsEmpty());  // Once.
   EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(0s)), only(Join{}));
   EXPECT_EQ(agent.state(), State::Init);
   EXPECT_THAT(agent.on_joined(), only(Start{0}));
@@ -81,20 +81,20 @@ TEST(Agent, JoinsAgainForNothingWhenTheMembersChange) {
 
 TEST(Agent, AFailureWhileJoiningAgainCostsNothing) {
   Agent agent = running(0);
-  agent.on_order(kMoreNodes, at(0s));
+  agent.on_order(kMoreNodes);
   EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(0s)), only(Join{}));
 }
 
 TEST(Agent, AFailureBeforeTheMembersChangedCounts) {
   Agent agent = running(0);
   agent.on_worker_failed();
-  agent.on_order(kMoreNodes, at(0s));
+  agent.on_order(kMoreNodes);
   EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(0s)), only(CheckIn{false}));
 }
 
 TEST(Agent, WorkersThatSucceedDuringAStopAreDone) {
   Agent agent = running(0);
-  agent.on_order(kMoreNodes, at(0s));
+  agent.on_order(kMoreNodes);
   EXPECT_THAT(agent.on_group_over(GroupEnd::Succeeded, at(0s)), only(CheckIn{true}));
 }
 
@@ -164,9 +164,8 @@ TEST(Agent, LocalTroubleNeverClosesTheRun) {
 
 TEST(Agent, EndsWhenAnotherNodeSaysThatTheRunHasFailed) {
   Agent agent = running(5);
-  EXPECT_THAT(
-      agent.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .note = "a note"}, at(0s)),
-      ElementsAre(Effect(Tell{What::RunFailed, "rank 3 failed"}), Effect(Stop{15, 30s})));
+  EXPECT_THAT(agent.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .note = "a note"}),
+              ElementsAre(Effect(Tell{What::RunFailed, "rank 3 failed"}), Effect(Stop{15, 30s})));
   EXPECT_EQ(agent.verdict(), "rank 3 failed");
   EXPECT_EQ(agent.end_note(), "a note");
   EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(0s)), only(Leave{false}));
@@ -186,7 +185,7 @@ Agent coordinated(int restart_count = 0, int max_restarts = 3) {
 TEST(CoordinatedAgent, StopsAtOnceForAFailureElsewhereAndStartsWithTheCountItIsTold) {
   Agent agent = coordinated();
   EXPECT_THAT(
-      agent.on_order(failure(1), at(0s)),
+      agent.on_order(failure(1)),
       ElementsAre(Effect(Tell{What::FailedElsewhere, "rank 3 failed", 1}), Effect(Stop{15, 30s})));
   EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(1s)), only(Join{}));
   EXPECT_THAT(agent.on_joined(1), only(Start{1}));
@@ -197,14 +196,14 @@ TEST(CoordinatedAgent, WaitsForTheWordAboutItsOwnFailure) {
   agent.on_worker_failed();
   EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(1s)), only(Ask{}));
   EXPECT_EQ(agent.next_deadline(), at(16s));
-  EXPECT_THAT(agent.on_order(failure(1, true), at(2s)), only(Join{}));
+  EXPECT_THAT(agent.on_order(failure(1, true)), only(Join{}));
   EXPECT_EQ(agent.next_deadline(), std::nullopt);
 }
 
 TEST(CoordinatedAgent, TheWordMayComeBeforeItsWorkersHaveEnded) {
   Agent agent = coordinated();
   agent.on_worker_failed();
-  EXPECT_THAT(agent.on_order(failure(1, true), at(0s)), IsEmpty());
+  EXPECT_THAT(agent.on_order(failure(1, true)), IsEmpty());
   EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(1s)),
               ElementsAre(Effect(Ask{}), Effect(Join{})));
 }
@@ -213,9 +212,8 @@ TEST(CoordinatedAgent, EndsWhenNoRestartIsLeft) {
   Agent agent = coordinated();
   agent.on_worker_failed();
   agent.on_group_over(GroupEnd::Failed, at(0s));
-  EXPECT_THAT(
-      agent.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .is_ours = true}, at(0s)),
-      only(Leave{false}));
+  EXPECT_THAT(agent.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .is_ours = true}),
+              only(Leave{false}));
   EXPECT_EQ(agent.verdict(), "");  // The failure is our own: it is told in full.
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
 }
@@ -232,7 +230,7 @@ TEST(CoordinatedAgent, GoesByWhatItKnowsWhenNobodyDecides) {
 
   Agent closed = coordinated(0, 3);
   closed.on_group_over(GroupEnd::Failed, at(0s));
-  EXPECT_THAT(closed.on_order({.kind = Kind::Closed}, at(1s)), IsEmpty());
+  EXPECT_THAT(closed.on_order({.kind = Kind::Closed}), IsEmpty());
   EXPECT_THAT(closed.on_time(at(15s)), only(Leave{false}));
 }
 
@@ -245,7 +243,7 @@ TEST(CoordinatedAgent, ASignalEndsTheWaitForTheWord) {
 
 TEST(CoordinatedAgent, AClosedRunIsWorkedToItsEnd) {
   Agent agent = coordinated();
-  EXPECT_THAT(agent.on_order({.kind = Kind::Closed}, at(0s)), IsEmpty());
+  EXPECT_THAT(agent.on_order({.kind = Kind::Closed}), IsEmpty());
   EXPECT_THAT(
       agent.on_group_over(GroupEnd::Succeeded, at(1s)),
       ElementsAre(Effect(CheckIn{true}), Effect(Tell{What::CheckedIn, ""}), Effect(Leave{true})));
@@ -253,7 +251,7 @@ TEST(CoordinatedAgent, AClosedRunIsWorkedToItsEnd) {
 
 TEST(CoordinatedAgent, StopsWhenTheRunHasEndedWithoutIt) {
   Agent agent = coordinated();
-  EXPECT_THAT(agent.on_order(kOver, at(0s)),
+  EXPECT_THAT(agent.on_order(kOver),
               ElementsAre(Effect(Tell{What::MembersChanged, "the run has ended without this node"}),
                           Effect(Stop{15, 30s})));
 }
@@ -261,7 +259,7 @@ TEST(CoordinatedAgent, StopsWhenTheRunHasEndedWithoutIt) {
 TEST(CoordinatedAgent, AFailureElsewhereBringsBackWhoIsDone) {
   Agent agent = coordinated();
   agent.on_group_over(GroupEnd::Succeeded, at(0s));
-  EXPECT_THAT(agent.on_order(failure(1), at(1s)),
+  EXPECT_THAT(agent.on_order(failure(1)),
               ElementsAre(Effect(Tell{What::CheckedIn, "rank 3 failed"}), Effect(Join{})));
   EXPECT_THAT(agent.on_joined(1), only(Start{1}));
 }

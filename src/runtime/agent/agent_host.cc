@@ -120,7 +120,7 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options,
 RoundEvents AgentHost::round_events() {
   return {.joined = [this](JoinedRound round) { joined(std::move(round)); },
           .join_failed = [this](const JoinFailed& failed) { join_failed(failed); },
-          .ordered = [this](Order order) { play(machine_.on_order(std::move(order), io::now())); },
+          .ordered = [this](Order order) { play(machine_.on_order(std::move(order))); },
           .reached = [this](const std::string& trouble) { reached(trouble); },
           .waiting =
               [this](const std::string& line) {

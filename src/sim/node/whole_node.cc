@@ -336,7 +336,7 @@ void WholeNode::ordered(const Order& order) {
   run_was_over_ = run_was_over_ || order.kind == Order::Kind::RunFailed ||
                   order.kind == Order::Kind::Closed || order.kind == Order::Kind::Over;
   has_order_ = has_order_ || order.kind != Order::Kind::None;
-  play(agent_->on_order(order, own_now()));
+  play(agent_->on_order(order));
 }
 
 void WholeNode::arm() {
