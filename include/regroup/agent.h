@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "regroup/logs.h"
@@ -86,47 +87,6 @@ struct AgentOptions {
   std::function<void(const struct AgentEvent&)> on_event = {};
 };
 
-// Something happened. Which fields are set depends on the kind.
-struct AgentEvent {
-  enum class Kind {
-    Waiting,          // For other nodes, or for a stop to finish: `text`.
-    Progress,         // The same, always up to date, for a live line: `text`, `took`, `left`.
-    Joined,           // A round: its number, ranks, how long it took.
-    Started,          // The workers run: how long that took.
-    Failed,           // One of our workers, first: `failure`; which restart follows, of how many.
-    FailedElsewhere,  // A worker of another node, first: `text`; which restart follows, of how
-                      // many.
-    MembersChanged,   // The workers are stopped to join the next round: `text` says why.
-    RunFailed,        // Another node says so: `text`.
-    Signalled,        // `text` names it and its sender.
-    Noted,            // Details for people who want to know more: `text`.
-    CheckedIn,        // Every node's end is known, or is not waited for any longer: `text`.
-    Ended,            // Our part is over: `result`.
-    Record,           // One of torchrun's events, for monitoring: `record`.
-    Metric,           // One of torchrun's metrics, or of ours: `metric`.
-  };
-  Kind kind;
-  std::string text = {};
-  std::int64_t round = 0;
-  std::int64_t group_rank = 0;
-  std::int64_t group_world_size = 1;
-  int restart = 0;
-  int max_restarts = 0;
-  int local_world_size = 1;
-  std::int64_t world_size = 1;  // Workers of all nodes.
-  Duration took{};
-  std::optional<Duration> left = {};  // Empty: there is no limit.
-  const ProcessFailure* failure = nullptr;
-  const struct RunResult* result = nullptr;  // Of Ended.
-  const EventRecord* record = nullptr;       // As a line: to_json().
-  const MetricRecord* metric = nullptr;
-  // Prints a line on standard error, never in the middle of a worker's line.
-  std::function<void(const std::string&)> tell = {};
-  // Shows a line at the bottom of a terminal that keeps counting from `took` and `left`, until it
-  // is shown again, or called with nothing.
-  std::function<void(const std::string&)> show = {};
-};
-
 struct RunResult {
   enum class Ending {
     Succeeded,
@@ -147,6 +107,87 @@ struct RunResult {
   int signal = 0;
   int restarts = 0;
   bool failed() const { return ending != Ending::Succeeded && ending != Ending::NotNeeded; }
+};
+
+// Something happened: `what`, on this node, in the round it is in, or was in last.
+//
+//   options.on_event = [](const regroup::AgentEvent& event) {
+//     if (auto* joined = std::get_if<regroup::AgentEvent::Joined>(&event.what)) ...
+//   };
+//
+// examples/embed.cc acts on several kinds. A later version may have more of them. An event can be
+// kept, but `tell` and `show` are for the time of the call.
+struct AgentEvent {
+  // The node waits for other nodes, or for a stop to finish.
+  struct Waiting {
+    std::string text;
+  };
+  // The same, always up to date, for a live line.
+  struct Progress {
+    std::string text;
+    Duration took{};                    // So far.
+    std::optional<Duration> left = {};  // Empty: there is no limit.
+  };
+  // This node is a member of a new round.
+  struct Joined {
+    Duration took{};
+  };
+  // The workers run.
+  struct Started {
+    Duration took{};
+  };
+  // One of our workers has failed, before any other of this start.
+  struct Failed {
+    ProcessFailure failure;
+    int restart = 0;  // Which one follows; past `max_restarts`: none does.
+    int max_restarts = 0;
+  };
+  // A worker of another node has failed, before any other of this start.
+  struct FailedElsewhere {
+    std::string text;
+    int restart = 0;  // Which one follows.
+    int max_restarts = 0;
+  };
+  // The workers are stopped to join the next round.
+  struct MembersChanged {
+    std::string text;  // Why.
+  };
+  // Another node says that the run has failed.
+  struct RunFailed {
+    std::string text;
+  };
+  struct Signalled {
+    std::string text;  // The signal and its sender.
+  };
+  // Details for people who want to know more.
+  struct Noted {
+    std::string text;
+  };
+  // Every node's end is known, or is not waited for any longer.
+  struct CheckedIn {
+    std::string text;  // Empty: all is well.
+  };
+  // Our part is over.
+  struct Ended {
+    RunResult result;
+  };
+  // The records at the end are for monitoring: torchrun's events, its metrics and ours. to_json()
+  // makes a line of each.
+  using What =
+      std::variant<Waiting, Progress, Joined, Started, Failed, FailedElsewhere, MembersChanged,
+                   RunFailed, Signalled, Noted, CheckedIn, Ended, EventRecord, MetricRecord>;
+
+  What what;
+  std::int64_t round = 0;
+  std::int64_t group_rank = 0;
+  std::int64_t group_world_size = 1;
+  int local_world_size = 1;
+  std::int64_t world_size = 1;  // Workers of all nodes.
+  // Prints a line on standard error, never in the middle of a worker's line.
+  std::function<void(const std::string&)> tell = {};
+  // Shows a line at the bottom of a terminal that keeps counting from what Progress `took` and has
+  // `left`, until it is shown again, or called with nothing.
+  std::function<void(const std::string&)> show = {};
 };
 
 // Fails only if it could not begin at all. The calling thread runs the agent; the workers die with

@@ -19,8 +19,6 @@ using namespace core::agent;
 
 namespace {
 
-using Kind = AgentEvent::Kind;
-
 // A coordinator says within so long what follows from a failure; else we go by what we know.
 constexpr Duration kDecisionLimit = 10s;
 
@@ -104,7 +102,7 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options,
                 // A coordinator that was started again waits as long as a silent node may before it
                 // decides anything.
                 .decision_limit = kDecisionLimit + options_.rules.heartbeat_limit}),
-      records_(options_, [this](AgentEvent event) { tell(std::move(event)); }),
+      records_(options_, [this](AgentEvent::What what) { tell(std::move(what)); }),
       deadline_(loop),
       begun_(io::now()),
       begun_micros_(io::utc_micros()) {
@@ -118,39 +116,37 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options,
 }
 
 RoundEvents AgentHost::round_events() {
-  return {.joined = [this](JoinedRound round) { joined(std::move(round)); },
-          .join_failed = [this](const JoinFailed& failed) { join_failed(failed); },
-          .ordered = [this](Order order) { play(machine_.on_order(std::move(order))); },
-          .reached = [this](const std::string& trouble) { reached(trouble); },
-          .waiting =
-              [this](const std::string& line) {
-                waiting_ = line;
-                tell({.kind = Kind::Waiting, .text = line});
-              },
-          .waits =
-              [this](const RendezvousWait& wait) {
-                tell({.kind = Kind::Progress,
-                      .text = wait.text,
-                      .took = wait.so_far,
-                      .left = wait.left});
-              },
-          .warned = [this](int signal, const std::string& node) { warned(signal, node); },
-          .hangs =
-              [this](bool all_say_so) {
-                if (group_) group_->hear_hang(all_say_so);
-              },
-          .blamed =
-              [this](const core::hang::Blame& blame) {
-                if (group_) group_->hear_blame(blame);
-              },
-          .left = [this] { play(machine_.on_left()); }};
+  return {
+      .joined = [this](JoinedRound round) { joined(std::move(round)); },
+      .join_failed = [this](const JoinFailed& failed) { join_failed(failed); },
+      .ordered = [this](Order order) { play(machine_.on_order(std::move(order))); },
+      .reached = [this](const std::string& trouble) { reached(trouble); },
+      .waiting =
+          [this](const std::string& line) {
+            waiting_ = line;
+            tell(AgentEvent::Waiting{.text = line});
+          },
+      .waits =
+          [this](const RendezvousWait& wait) {
+            tell(AgentEvent::Progress{.text = wait.text, .took = wait.so_far, .left = wait.left});
+          },
+      .warned = [this](int signal, const std::string& node) { warned(signal, node); },
+      .hangs =
+          [this](bool all_say_so) {
+            if (group_) group_->hear_hang(all_say_so);
+          },
+      .blamed =
+          [this](const core::hang::Blame& blame) {
+            if (group_) group_->hear_blame(blame);
+          },
+      .left = [this] { play(machine_.on_left()); }};
 }
 
 void AgentHost::warned(int signal, const std::string& node) {
   // Nobody can be warned by what cannot be caught.
   if (signal == SIGKILL || signal == SIGSTOP) return;
-  tell({.kind = Kind::Signalled,
-        .text = io::signal_name(signal) + " came to " + node + ": handed on to the workers"});
+  tell(AgentEvent::Signalled{.text = io::signal_name(signal) + " came to " + node +
+                                     ": handed on to the workers"});
   forward(signal);
 }
 
@@ -158,8 +154,7 @@ void AgentHost::warned(int signal, const std::string& node) {
 void AgentHost::reached(const std::string& trouble) {
   machine_.on_reach(trouble.empty(), io::now());
   if (machine_.doing() == Doing::Running)
-    tell({.kind = Kind::Waiting,
-          .text = trouble.empty() ? "the coordinator answers again" : trouble});
+    tell(AgentEvent::Waiting{.text = trouble.empty() ? "the coordinator answers again" : trouble});
   arm();
 }
 
@@ -167,10 +162,9 @@ void AgentHost::begin() { play(machine_.begin()); }
 
 void AgentHost::on_signal(const io::SignalEvent& event) {
   const bool again = machine_.signal() != 0;
-  tell({.kind = Kind::Signalled,
-        .text =
-            describe_signal(event) +
-            (again ? ": killing the workers" : ": stopping; once more kills the workers at once")});
+  tell(AgentEvent::Signalled{.text = describe_signal(event) +
+                                     (again ? ": killing the workers"
+                                            : ": stopping; once more kills the workers at once")});
   result_.signal = again ? result_.signal : event.number;
   play(machine_.on_signal(event.number));
 }
@@ -181,9 +175,9 @@ void AgentHost::forward(int signal) {
 
 void AgentHost::share(const io::SignalEvent& event) {
   const bool told = rounds_->warn(event.number);
-  tell({.kind = Kind::Signalled,
-        .text = describe_signal(event) + ": handed on to the workers of " +
-                (told ? "all nodes" : "this node; there is no coordinator to tell the others")});
+  tell(AgentEvent::Signalled{
+      .text = describe_signal(event) + ": handed on to the workers of " +
+              (told ? "all nodes" : "this node; there is no coordinator to tell the others")});
   forward(event.number);
 }
 
@@ -223,23 +217,21 @@ void AgentHost::arm() {
 void AgentHost::say(const Tell& told) {
   switch (told.what) {
     case Tell::What::MembersChanged:
-      return tell({.kind = Kind::MembersChanged, .text = told.text});
+      return tell(AgentEvent::MembersChanged{.text = told.text});
     case Tell::What::FailedElsewhere:
-      return tell({.kind = Kind::FailedElsewhere,
-                   .text = told.text,
-                   .restart = told.restart,
-                   .max_restarts = options_.spec.max_restarts});
+      return tell(AgentEvent::FailedElsewhere{
+          .text = told.text, .restart = told.restart, .max_restarts = options_.spec.max_restarts});
     case Tell::What::RunFailed:
       result_.cause_elsewhere = told.text;
-      return tell({.kind = Kind::RunFailed, .text = told.text});
+      return tell(AgentEvent::RunFailed{.text = told.text});
     case Tell::What::CheckedIn:
       records_.checked_in();
-      return tell({.kind = Kind::CheckedIn, .text = told.text});
+      return tell(AgentEvent::CheckedIn{.text = told.text});
   }
 }
 
 void AgentHost::stop_group(int signal, Duration grace) {
-  tell({.kind = Kind::Progress, .text = "stopping the workers", .left = grace});
+  tell(AgentEvent::Progress{.text = "stopping the workers", .left = grace});
   records_.stopping();
   group_->stop(signal, grace, machine_.signal() == 0 ? StopFor::Failure : StopFor::Order);
 }
@@ -254,7 +246,7 @@ void AgentHost::joined(JoinedRound round) {
   round_ = std::move(round);
   records_.joined(*round_);
   ++rounds_joined_;
-  tell({.kind = Kind::Joined, .took = round_->took_to_meet + round_->took_to_assign});
+  tell(AgentEvent::Joined{.took = round_->took_to_meet + round_->took_to_assign});
   if (!round_->info.restart_count && core::run::ask_for_a_coordinator(options_.rules) &&
       !std::exchange(warned_, true))
     host_.warn(
@@ -282,7 +274,7 @@ void AgentHost::start(int restart_count) {
   }
   machine_.on_started();
   records_.started(group_->pids());
-  tell({.kind = Kind::Started, .took = io::now() - begun});
+  tell(AgentEvent::Started{.took = io::now() - begun});
   stuck_ = std::make_unique<StuckWorkers>(
       loop_, options_.stuck_limit,
       StuckWorkers::Questions{
@@ -363,13 +355,11 @@ Result<void> AgentHost::start_group(int restart_count) {
                 machine_.on_worker_failed();
                 records_.stopping();
                 last_failure_ = health_of(failure);
-                tell({.kind = Kind::Failed,
-                      .restart = machine_.restart_count() + 1,
-                      .max_restarts = options_.spec.max_restarts,
-                      .failure = &failure});
+                tell(AgentEvent::Failed{.failure = failure,
+                                        .restart = machine_.restart_count() + 1,
+                                        .max_restarts = options_.spec.max_restarts});
               },
-          .waiting =
-              [this](const std::string& text) { tell({.kind = Kind::Waiting, .text = text}); },
+          .waiting = [this](const std::string& text) { tell(AgentEvent::Waiting{.text = text}); },
           .stalled = stalled,
           .where = where,
           .over = [this](WorkersResult result) { group_over(std::move(result)); }});
@@ -423,9 +413,8 @@ void AgentHost::check_in(bool succeeded) {
   records_.checking_in();
   const std::string cause = result_.cause ? text_of(*result_.cause) : "";
   if (succeeded && round_ && round_->info.world_size > 1)
-    tell({.kind = Kind::Progress,
-          .text = "done here; waiting for the other nodes",
-          .left = options_.exit_barrier_timeout});
+    tell(AgentEvent::Progress{.text = "done here; waiting for the other nodes",
+                              .left = options_.exit_barrier_timeout});
   rounds_->check_in(succeeded, cause);
 }
 
@@ -434,21 +423,21 @@ void AgentHost::finish(Ending ending) {
   result_.state = state_of(machine_.state());
   result_.restarts = machine_.restart_count();
   if (watchdog_) {
-    tell({.kind = Kind::Noted, .text = "watchdog: stopped"});
+    tell(AgentEvent::Noted{.text = "watchdog: stopped"});
     records_.watchdog({.event = "watchdog stopped"});
   }
   if (const std::string& note = machine_.end_note(); !note.empty())
-    tell({.kind = Kind::Waiting, .text = "not started again: " + note});
-  tell({.kind = Kind::Ended, .result = &result_});
+    tell(AgentEvent::Waiting{.text = "not started again: " + note});
+  tell(AgentEvent::Ended{.result = result_});
   loop_.stop();
 }
 
 RunResult AgentHost::take_result() { return std::move(result_); }
 
-void AgentHost::tell(AgentEvent event) const {
+void AgentHost::tell(AgentEvent::What what) const {
   if (changed_) changed_();
   if (!options_.on_event) return;
-  event.local_world_size = options_.spec.local_world_size;
+  AgentEvent event{.what = std::move(what), .local_world_size = options_.spec.local_world_size};
   if (round_) {
     event.world_size = round_->ranks.global_world_size;
     event.round = round_->info.round;
@@ -456,7 +445,13 @@ void AgentHost::tell(AgentEvent event) const {
     event.group_world_size = round_->info.world_size;
   }
   event.tell = [this](const std::string& line) { host_.pump().print(line); };
-  event.show = [this, took = event.took, left = event.left](const std::string& line) {
+  Duration took{};
+  std::optional<Duration> left;
+  if (const auto* progress = std::get_if<AgentEvent::Progress>(&event.what)) {
+    took = progress->took;
+    left = progress->left;
+  }
+  event.show = [this, took, left](const std::string& line) {
     if (line.empty()) return host_.pump().hide_live();
     core::output::LiveLine live{.text = line, .since = io::now() + -took, .until = {}};
     if (left) live.until = io::deadline_after(*left);

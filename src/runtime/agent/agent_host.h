@@ -62,7 +62,7 @@ class AgentHost {
   void take_verdict();
   void check_in(bool succeeded);
   void finish(core::agent::Ending ending);
-  void tell(AgentEvent event) const;
+  void tell(AgentEvent::What what) const;
 
   io::Loop& loop_;
   WorkerHost& host_;

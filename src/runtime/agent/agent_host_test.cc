@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace regroup::runtime {
@@ -85,7 +86,6 @@ class AgentHostTest : public testing::Test {
     options.workers.cgroup = CgroupUse::Off;
     options.workers.grace = 5s;
     options.logs = std::move(*make_default_logs_specs({.log_dir = folder_}));
-    options.on_event = [this](const AgentEvent& event) { events_.push_back(event.kind); };
     return options;
   }
 
@@ -125,7 +125,6 @@ class AgentHostTest : public testing::Test {
   std::unique_ptr<io::Loop> loop_;
   std::unique_ptr<WorkerHost> workers_;
   std::vector<std::string> asked_;
-  std::vector<AgentEvent::Kind> events_;
   PlayedRounds* rounds_ = nullptr;
   std::unique_ptr<AgentHost> host_;
 };
@@ -216,7 +215,8 @@ TEST_F(AgentHostTest, SaysOnceThatTheCoordinatorIsGoneAndWhenItIsBack) {
   std::vector<std::string> lines;
   AgentOptions options = options_of("exec sleep 1000");
   options.on_event = [&](const AgentEvent& event) {
-    if (event.kind == AgentEvent::Kind::Waiting) lines.push_back(event.text);
+    if (const auto* waiting = std::get_if<AgentEvent::Waiting>(&event.what))
+      lines.push_back(waiting->text);
   };
   run(std::move(options), [this](const std::string& what) {
     if (what == "join") let_in(0);

@@ -16,8 +16,6 @@
 
 namespace regroup::runtime {
 
-using Kind = AgentEvent::Kind;
-
 namespace {
 
 // Whoever sends one of these wants the end of the process; others are messages, which the process
@@ -50,7 +48,7 @@ Result<void> AgentHost::open_watchdog() {
                if (worker == pid) group_->note_request(rank);
            },
        .heartbeat = [this] { heartbeats_->look(); },
-       .note = [this](const std::string& text) { tell({.kind = Kind::Noted, .text = text}); },
+       .note = [this](const std::string& text) { tell(AgentEvent::Noted{.text = text}); },
        .record =
            [this](const char* what, const core::watchdog::Timer& timer) {
              const Duration ago = io::now() - timer.deadline;
@@ -67,7 +65,7 @@ Result<void> AgentHost::open_watchdog() {
   heartbeats_ = std::make_unique<WorkerHeartbeats>(loop_, [this](int rank, const std::string& why) {
     if (group_) group_->end_for(rank, SIGKILL, why);
   });
-  tell({.kind = Kind::Noted, .text = "watchdog: timers are taken at " + path});
+  tell(AgentEvent::Noted{.text = "watchdog: timers are taken at " + path});
   records_.watchdog({.event = "watchdog started"});
   return {};
 }
