@@ -27,6 +27,7 @@
 #include "regroup/rendezvous.h"
 #include "regroup/result.h"
 #include "regroup/time.h"
+#include "regroup/worker_backend.h"
 #include "regroup/workers.h"
 
 namespace regroup {
@@ -67,6 +68,10 @@ struct AgentOptions {
   WorkerSpec spec;
   RunRules rules = {};  // Its max_restarts is the one of `spec`.
   RendezvousParameters rendezvous;
+  // Where the workers run. Empty: they are processes of this machine. Another backend has no use for
+  // `logs`, nor for what `workers` says of control groups, stacks and output; hangs, timers and
+  // stuck workers are not seen there.
+  std::shared_ptr<WorkerBackend> backend = {};
   std::shared_ptr<LogsSpecs> logs;
   // How workers are stopped and contained, and where their output goes; its attempt and commands
   // are filled in.
@@ -190,8 +195,50 @@ struct AgentEvent {
   std::function<void(const std::string&)> show = {};
 };
 
-// Fails only if it could not begin at all. The calling thread runs the agent; the workers die with
-// it. The process should have no children of its own.
+// How an agent is doing, at one moment.
+struct AgentStatus {
+  struct Worker {
+    int local_rank = 0;
+    int rank = 0;
+    int pid = 0;        // Also of one that has ended; 0: it is no process.
+    std::string state;  // "running", "succeeded", "failed", "stopped", "survived".
+  };
+  WorkerState state = WorkerState::Init;  // Of the worker group, as torchrun calls it.
+  std::string doing = "nothing";          // "joining", "running", "stopping", ...
+  std::string waiting_for = {};           // In words; empty: for nothing but its workers.
+  // Of the round that this node is in; empty: it is in none.
+  std::optional<std::int64_t> round = {};
+  std::int64_t group_rank = 0;
+  std::int64_t group_world_size = 1;
+  int restarts = 0;
+  std::vector<Worker> workers = {};  // Of the last start, by local rank.
+};
+
+// An agent as an object: one thread runs it, others ask it and stop it.
+//
+//   auto agent = regroup::Agent::create(std::move(options));
+//   std::thread watch([&] { if (is_enough((*agent)->status())) (*agent)->stop(); });
+//   RunResult result = (*agent)->run();
+class Agent {
+ public:
+  // Opens all that is needed before the first round: signals are handled from now on. It starts no
+  // worker and meets no node.
+  static Result<std::unique_ptr<Agent>> create(AgentOptions options);
+  virtual ~Agent() = default;
+
+  // Once. Returns when this node is done. The workers die with the thread that calls it; that is
+  // the one that called create(), or one that was started later.
+  virtual RunResult run() = 0;
+
+  // From any thread, before, during and after run().
+  virtual AgentStatus status() const = 0;
+  // From any thread: as if this signal had come. The first asks the workers to end, within their
+  // grace; the next one kills them.
+  virtual void stop(int signal = 15) = 0;
+};
+
+// Creates an agent and runs it on the calling thread. Fails only if it could not begin at all. The
+// process should have no children of its own.
 Result<RunResult> run_agent(AgentOptions options);
 
 }  // namespace regroup

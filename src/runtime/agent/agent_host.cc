@@ -9,8 +9,9 @@
 #include "core/run/run_rules.h"
 #include "io/loop/clock.h"
 #include "io/process/signals.h"
+#include "runtime/agent/agent_words.h"
+#include "runtime/agent/workers_of.h"
 #include "runtime/rounds/run_rounds.h"
-#include "runtime/workers/worker_environment.h"
 #include "runtime/workers/worker_signals.h"
 
 namespace regroup::runtime {
@@ -22,70 +23,11 @@ namespace {
 // A coordinator says within so long what follows from a failure; else we go by what we know.
 constexpr Duration kDecisionLimit = 10s;
 
-WorkerState state_of(State state) {
-  switch (state) {
-    case State::Unknown:
-      return WorkerState::Unknown;
-    case State::Init:
-      return WorkerState::Init;
-    case State::Healthy:
-      return WorkerState::Healthy;
-    case State::Unhealthy:
-      return WorkerState::Unhealthy;
-    case State::Stopped:
-      return WorkerState::Stopped;
-    case State::Succeeded:
-      return WorkerState::Succeeded;
-    case State::Failed:
-      return WorkerState::Failed;
-  }
-  return WorkerState::Unknown;
-}
-
-RunResult::Ending ending_of(Ending ending) {
-  switch (ending) {
-    case Ending::Succeeded:
-      return RunResult::Ending::Succeeded;
-    case Ending::Failed:
-      return RunResult::Ending::Failed;
-    case Ending::Signalled:
-      return RunResult::Ending::Signalled;
-    case Ending::NotNeeded:
-      return RunResult::Ending::NotNeeded;
-    case Ending::CouldNotJoin:
-      return RunResult::Ending::CouldNotJoin;
-    case Ending::CouldNotStart:
-      return RunResult::Ending::CouldNotStart;
-    case Ending::LeftBehind:
-      return RunResult::Ending::LeftBehind;
-  }
-  return RunResult::Ending::Failed;
-}
-
-GroupEnd end_of(const WorkersResult& result) {
-  if (!result.survivors.empty()) return GroupEnd::Survived;
-  if (result.succeeded) return GroupEnd::Succeeded;
-  return result.cause ? GroupEnd::Failed : GroupEnd::Stopped;
-}
-
-HealthFailure health_of(const ProcessFailure& failure) {
-  return {.rank = failure.global_rank,
-          .local_rank = failure.local_rank,
-          .host = failure.host,
-          .exit_code = failure.exit_code,
-          .message = failure.message,
-          .time_micros = failure.time_micros};
-}
-
-std::string text_of(const ProcessFailure& failure) {
-  return "rank " + std::to_string(failure.global_rank) + " on " + failure.host +
-         " failed: " + failure.message;
-}
-
-std::string names_of(const std::vector<int>& signals) {
-  std::string names;
-  for (const int number : signals) names += (names.empty() ? "" : ",") + io::signal_name(number);
-  return names;
+std::unique_ptr<LocalProcesses> local_processes(io::Loop& loop, WorkerHost& host,
+                                                const AgentOptions& options) {
+  WorkersSpec spec = options.workers;
+  spec.claim_orphans = true;
+  return std::make_unique<LocalProcesses>(loop, host, std::move(spec), options.logs);
 }
 
 }  // namespace
@@ -95,6 +37,8 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options,
     : loop_(loop),
       host_(host),
       options_(std::move(options)),
+      local_(options_.backend ? nullptr : local_processes(loop, host, options_)),
+      backend_(local_ ? Backend{*local_, local_.get()} : Backend{*options_.backend}),
       machine_({.max_restarts = options_.spec.max_restarts,
                 .stop_signal = options_.workers.stop_signal,
                 .grace = options_.workers.grace,
@@ -182,6 +126,7 @@ void AgentHost::share(const io::SignalEvent& event) {
 }
 
 void AgentHost::on_child() {
+  if (local_ && group_) local_->reap_orphans();
   if (group_) group_->on_child();
 }
 
@@ -275,95 +220,51 @@ void AgentHost::start(int restart_count) {
   machine_.on_started();
   records_.started(group_->pids());
   tell(AgentEvent::Started{.took = io::now() - begun});
-  stuck_ = std::make_unique<StuckWorkers>(
-      loop_, options_.stuck_limit,
-      StuckWorkers::Questions{
-          .pids = [this] { return group_->pids(); },
-          .found = [this](int local_rank,
-                          const std::string& why) { group_->end_for(local_rank, SIGKILL, why); }});
+  if (local_)
+    stuck_ = std::make_unique<StuckWorkers>(
+        loop_, options_.stuck_limit,
+        StuckWorkers::Questions{.pids = [this] { return group_->pids(); },
+                                .found =
+                                    [this](int local_rank, const std::string& why) {
+                                      group_->end_for(local_rank, SIGKILL, why);
+                                    }});
   rounds_->workers_run(restart_count);
 }
 
 Result<void> AgentHost::start_group(int restart_count) {
-  const WorkerSpec& spec = options_.spec;
-  const JoinedRound& round = *round_;
-  WorkersSpec workers = options_.workers;
-  workers.claim_orphans = true;
-  workers.attempt = {
-      .run_id = options_.rendezvous.run_id, .restart_count = restart_count, .workers = {}};
-  workers.commands.clear();
-  // Empty where there is none, for a worker must not find that of a launcher around us.
-  std::vector<std::string> heartbeat_files(static_cast<std::size_t>(spec.local_world_size));
+  WatchdogFiles files;
+  if (watchdog_) files.timers = watchdog_->path();
   if (heartbeats_) {
-    if (auto files = heartbeats_->open(spec.local_world_size))
-      heartbeat_files = std::move(*files);
+    if (auto opened = heartbeats_->open(options_.spec.local_world_size))
+      files.heartbeats = std::move(*opened);
     else
-      host_.warn("heartbeats are not watched: " + files.error().message);
+      host_.warn("heartbeats are not watched: " + opened.error().message);
   }
-  for (int rank = 0; rank < spec.local_world_size; ++rank) {
-    const WorkerPlace place{.local_rank = rank,
-                            .local_world_size = spec.local_world_size,
-                            .rank = static_cast<int>(round.ranks.base_global_rank + rank),
-                            .world_size = static_cast<int>(round.ranks.global_world_size),
-                            .group_rank = static_cast<int>(round.info.rank),
-                            .group_world_size = static_cast<int>(round.info.world_size),
-                            .role_name = spec.role,
-                            .role_rank = static_cast<int>(round.ranks.base_role_rank + rank),
-                            .role_world_size = static_cast<int>(round.ranks.role_world_size),
-                            .master_addr = round.info.bootstrap.address,
-                            .master_port = round.info.bootstrap.port,
-                            .use_agent_store = round.use_agent_store,
-                            .run_id = options_.rendezvous.run_id,
-                            .restart_count = restart_count,
-                            .max_restarts = spec.max_restarts,
-                            .signals_to_handle = names_of(options_.signals_to_handle),
-                            .virtual_local_rank = spec.virtual_local_rank};
-    auto environment = worker_environment(spec.environment, place);
-    if (!environment) return tl::unexpected(environment.error());
-    const auto index = static_cast<std::size_t>(rank);
-    if (watchdog_) {
-      environment->insert_or_assign("TORCHELASTIC_TIMER_FILE", watchdog_->path());
-      environment->insert_or_assign(kHeartbeatFile, heartbeat_files[index]);
-    }
-    workers.attempt.workers.push_back({rank, place.rank, spec.role});
-    workers.commands.push_back(
-        {.argv = spec.command,
-         .environment = std::move(*environment),
-         .cpus = index < spec.cpus.size() ? spec.cpus[index] : std::vector<int>()});
-  }
+  auto workers = workers_of(options_, *round_, restart_count, files);
+  if (!workers) return tl::unexpected(workers.error());
+  GroupEvents events{
+      .failed = [this](const ProcessFailure& failure) { worker_failed(failure); },
+      .waiting = [this](const std::string& text) { tell(AgentEvent::Waiting{.text = text}); },
+      .over = [this](WorkersResult result) { group_over(std::move(result)); }};
   // What looks like a hang here may be a wait for another node.
-  std::function<void(const std::optional<core::hang::Stall>&)> stalled;
-  std::function<void(const std::vector<core::hang::RankAt>&)> where;
-  if (round.info.world_size > 1) {
-    stalled = [this](const std::optional<core::hang::Stall>& stall) {
-      std::optional<core::hang::Votes> votes;
-      if (stall) votes = core::hang::votes_of(*stall);
-      rounds_->say_stalled(votes);
-    };
-    where = [this](const std::vector<core::hang::RankAt>& ours) { rounds_->say_where(ours); };
+  if (round_->info.world_size > 1) {
+    events.stalled = [this](const auto& votes) { rounds_->say_stalled(votes); };
+    events.where = [this](const auto& ours) { rounds_->say_where(ours); };
   }
   rounds_->say_stalled({});
   reported_ = false;
-  auto routes = options_.logs->routes(workers.attempt);
-  if (!routes) return tl::unexpected(routes.error());
-  group_ = std::make_unique<WorkerGroup>(
-      loop_, host_, std::move(workers), std::move(*routes),
-      GroupEvents{
-          .failed =
-              [this](const ProcessFailure& failure) {
-                report(failure);
-                machine_.on_worker_failed();
-                records_.stopping();
-                last_failure_ = health_of(failure);
-                tell(AgentEvent::Failed{.failure = failure,
-                                        .restart = machine_.restart_count() + 1,
-                                        .max_restarts = options_.spec.max_restarts});
-              },
-          .waiting = [this](const std::string& text) { tell(AgentEvent::Waiting{.text = text}); },
-          .stalled = stalled,
-          .where = where,
-          .over = [this](WorkersResult result) { group_over(std::move(result)); }});
+  group_ = std::make_unique<WorkerGroup>(loop_, backend_, std::move(*workers), std::move(events));
   return group_->start();
+}
+
+void AgentHost::worker_failed(const ProcessFailure& failure) {
+  report(failure);
+  machine_.on_worker_failed();
+  records_.stopping();
+  last_failure_ = health_of(failure);
+  tell(AgentEvent::Failed{.failure = failure,
+                          .restart = machine_.restart_count() + 1,
+                          .max_restarts = options_.spec.max_restarts});
 }
 
 void AgentHost::group_over(WorkersResult result) {
@@ -431,6 +332,8 @@ void AgentHost::finish(Ending ending) {
   tell(AgentEvent::Ended{.result = result_});
   loop_.stop();
 }
+
+WorkerState AgentHost::state() const { return state_of(machine_.state()); }
 
 RunResult AgentHost::take_result() { return std::move(result_); }
 

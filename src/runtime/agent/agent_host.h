@@ -15,6 +15,7 @@
 #include "runtime/rounds/rounds.h"
 #include "runtime/watchdog/watchdog_host.h"
 #include "runtime/watchdog/worker_heartbeats.h"
+#include "runtime/workers/local_processes.h"
 #include "runtime/workers/worker_group.h"
 #include "runtime/workers/worker_host.h"
 
@@ -40,6 +41,7 @@ class AgentHost {
 
   // How this node is doing now; what on_change() is given is called when that has changed.
   HealthSnapshot health() const;
+  WorkerState state() const;
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
  private:
@@ -54,6 +56,7 @@ class AgentHost {
   void start(int restart_count);
   Result<void> start_group(int restart_count);
   void stop_group(int signal, Duration grace);
+  void worker_failed(const ProcessFailure& failure);
   void group_over(WorkersResult result);
   void expired(const Expiry& expiry);
   void report(const ProcessFailure& failure);
@@ -67,6 +70,8 @@ class AgentHost {
   io::Loop& loop_;
   WorkerHost& host_;
   AgentOptions options_;
+  std::unique_ptr<LocalProcesses> local_;  // Null: the workers run elsewhere.
+  Backend backend_;
   core::agent::Agent machine_;
   AgentRecords records_;
   std::unique_ptr<Rounds> rounds_;

@@ -38,14 +38,14 @@ Result<void> AgentHost::open_watchdog() {
       loop_, path,
       {.belongs =
            [this](pid_t pid) {
-             return group_ && !group_->over() && io::belongs_to(pid, group_->roots());
+             return group_ && !group_->over() && io::belongs_to(pid, local_->roots());
            },
        .expired = [this](const Expiry& expiry) { expired(expiry); },
        .heard_from =
            [this](pid_t pid) {
              if (!group_ || group_->over()) return;
              for (const auto& [rank, worker] : group_->pids())
-               if (worker == pid) group_->note_request(rank);
+               if (worker == pid) local_->note_request(rank);
            },
        .heartbeat = [this] { heartbeats_->look(); },
        .note = [this](const std::string& text) { tell(AgentEvent::Noted{.text = text}); },

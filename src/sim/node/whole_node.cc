@@ -242,7 +242,7 @@ void WholeNode::start_workers(int restart_count) {
     return play(agent_->on_start_failed());
   }
   tell("starts the workers of round " + std::to_string(sealed.round));
-  WorkersSurroundings& here = *this;
+  GroupSurroundings& here = *this;
   workers_.emplace(plan_,
                    NodeWorkers::Place{.round = sealed.round,
                                       .first_rank = sealed.ranks.base_global_rank,
