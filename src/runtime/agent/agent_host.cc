@@ -62,6 +62,20 @@ RunResult::Ending ending_of(Ending ending) {
   return RunResult::Ending::Failed;
 }
 
+AgentEvent::Failed::Then then_of(TellFailure::Then then) {
+  switch (then) {
+    case TellFailure::Then::Restart:
+      return AgentEvent::Failed::Then::Restart;
+    case TellFailure::Then::Rejoin:
+      return AgentEvent::Failed::Then::Rejoin;
+    case TellFailure::Then::End:
+      return AgentEvent::Failed::Then::End;
+    case TellFailure::Then::Undecided:
+      return AgentEvent::Failed::Then::Undecided;
+  }
+  return AgentEvent::Failed::Then::Undecided;
+}
+
 GroupEnd end_of(const WorkersResult& result) {
   if (!result.survivors.empty()) return GroupEnd::Survived;
   if (result.succeeded) return GroupEnd::Succeeded;
@@ -195,6 +209,12 @@ void AgentHost::play(const Effects& effects) {
               [this](const GiveUpJoin&) { rounds_->give_up_join(); }, [this](const Ask&) { ask(); },
               [this](const CheckIn& order) { check_in(order.succeeded); },
               [this](const Tell& told) { say(told); },
+              [this](const TellFailure& told) {
+                tell(AgentEvent::Failed{.failure = std::move(untold_failure_),
+                                        .then = then_of(told.then),
+                                        .restart = told.restart,
+                                        .max_restarts = options_.spec.max_restarts});
+              },
               [this](const Leave& order) {
                 if (machine_.ending() == Ending::Failed && result_.cause_elsewhere.empty())
                   take_verdict();
@@ -352,12 +372,10 @@ Result<void> AgentHost::start_group(int restart_count) {
           .failed =
               [this](const ProcessFailure& failure) {
                 report(failure);
-                machine_.on_worker_failed();
                 records_.stopping();
                 last_failure_ = health_of(failure);
-                tell(AgentEvent::Failed{.failure = failure,
-                                        .restart = machine_.restart_count() + 1,
-                                        .max_restarts = options_.spec.max_restarts});
+                untold_failure_ = failure;
+                play(machine_.on_worker_failed(io::now()));
               },
           .waiting = [this](const std::string& text) { tell(AgentEvent::Waiting{.text = text}); },
           .stalled = stalled,

@@ -86,6 +86,10 @@ class AgentHostTest : public testing::Test {
     options.workers.cgroup = CgroupUse::Off;
     options.workers.grace = 5s;
     options.logs = std::move(*make_default_logs_specs({.log_dir = folder_}));
+    options.on_event = [this](const AgentEvent& event) {
+      if (const auto* failed = std::get_if<AgentEvent::Failed>(&event.what))
+        failures_.push_back(*failed);
+    };
     return options;
   }
 
@@ -125,6 +129,7 @@ class AgentHostTest : public testing::Test {
   std::unique_ptr<io::Loop> loop_;
   std::unique_ptr<WorkerHost> workers_;
   std::vector<std::string> asked_;
+  std::vector<AgentEvent::Failed> failures_;
   PlayedRounds* rounds_ = nullptr;
   std::unique_ptr<AgentHost> host_;
 };
@@ -155,6 +160,10 @@ TEST_F(AgentHostTest, TellsOfAFailureBeforeItsWorkersHaveEndedAndStartsAgainAsIt
       });
   EXPECT_EQ(result.ending, RunResult::Ending::Succeeded);
   EXPECT_EQ(result.restarts, 1);
+  ASSERT_EQ(failures_.size(), 1u);
+  EXPECT_EQ(failures_[0].failure.exit_code, 7);
+  EXPECT_EQ(failures_[0].then, AgentEvent::Failed::Then::Restart);
+  EXPECT_EQ(failures_[0].restart, 1);
   EXPECT_THAT(asked_, ElementsAre("join", "run 0", "failed: 4", "ended", "join", "run 1", "ended",
                                   "check in", "leave and close"));
 }
@@ -185,6 +194,8 @@ TEST_F(AgentHostTest, AFailureOfOurOwnThatEndsTheRunIsTheCause) {
   EXPECT_EQ(result.ending, RunResult::Ending::Failed);
   ASSERT_TRUE(result.cause);
   EXPECT_EQ(result.cause->exit_code, 7);
+  ASSERT_EQ(failures_.size(), 1u);
+  EXPECT_EQ(failures_[0].then, AgentEvent::Failed::Then::End);
   EXPECT_EQ(result.cause_elsewhere, "");
 }
 
