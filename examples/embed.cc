@@ -44,27 +44,30 @@ void on_event(const Event& event) {
   const auto say = [&](const std::string& text) {
     if (!text.empty()) event.tell("embed: " + text);
   };
-  std::visit(Cases{
-                 [&](const Event::Joined&) {
-                   say("round " + std::to_string(event.round) + ", " +
-                       std::to_string(event.group_world_size) + " nodes");
-                 },
-                 [&](const Event::Started&) { say("the workers run"); },
-                 [&](const Event::Failed& failed) {
-                   if (failed.restart > failed.max_restarts) return;  // main() tells the last one.
-                   say("rank " + std::to_string(failed.failure.global_rank) + " failed: " +
-                       failed.failure.message + "; restart " + std::to_string(failed.restart) +
-                       " of " + std::to_string(failed.max_restarts));
-                 },
-                 [&](const Event::Waiting& waiting) { say(waiting.text); },
-                 [&](const Event::MembersChanged& changed) { say(changed.text); },
-                 [&](const Event::RunFailed& failed) { say(failed.text); },
-                 [&](const Event::Signalled& signalled) { say(signalled.text); },
-                 [&](const Event::CheckedIn& checked_in) { say(checked_in.text); },
-                 // There are more, and there will be. Of the end, main() has the result.
-                 [](const auto&) {},
-             },
-             event.what);
+  const Cases heed{
+      [&](const Event::Joined&) {
+        say("round " + std::to_string(event.round) + ", " + std::to_string(event.group_world_size) +
+            " nodes");
+      },
+      [&](const Event::Started&) { say("the workers run"); },
+      [&](const Event::Failed& failed) {
+        if (failed.then == Event::Failed::Then::End) return;  // main() tells the last one.
+        say("rank " + std::to_string(failed.failure.global_rank) +
+            " failed: " + failed.failure.message +
+            (failed.then == Event::Failed::Then::Restart
+                 ? "; restart " + std::to_string(failed.restart) + " of " +
+                       std::to_string(failed.max_restarts)
+                 : ""));
+      },
+      [&](const Event::Waiting& waiting) { say(waiting.text); },
+      [&](const Event::MembersChanged& changed) { say(changed.text); },
+      [&](const Event::RunFailed& failed) { say(failed.text); },
+      [&](const Event::Signalled& signalled) { say(signalled.text); },
+      [&](const Event::CheckedIn& checked_in) { say(checked_in.text); },
+      // There are more, and there will be. Of the end, main() has the result.
+      [](const auto&) {},
+  };
+  std::visit(heed, event.what);
 }
 
 int complain(int exit_code, const std::string& text) {

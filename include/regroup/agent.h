@@ -143,8 +143,15 @@ struct AgentEvent {
   };
   // One of our workers has failed, before any other of this start.
   struct Failed {
+    enum class Then {
+      Restart,    // The workers of all nodes are started again.
+      Rejoin,     // They are started again for another reason. It costs no restart.
+      End,        // This node's part is over.
+      Undecided,  // The coordinator has not said yet.
+    };
     ProcessFailure failure;
-    int restart = 0;  // Which one follows; past `max_restarts`: none does.
+    Then then = Then::Undecided;
+    int restart = 0;  // Of Then::Restart: its number; past `max_restarts` if that is for some time.
     int max_restarts = 0;
   };
   // A worker of another node has failed, before any other of this start.

@@ -53,7 +53,24 @@ std::string failed(const ProcessFailure& failure) {
 }
 
 std::string restart_of(int restart, int max_restarts) {
+  // A limit within a time says nothing about the number of all restarts.
+  if (restart > max_restarts) return fmt::format("; restart {}", restart);
   return fmt::format("; restart {} of {}", restart, max_restarts);
+}
+
+using Then = AgentEvent::Failed::Then;
+
+std::string what_follows(const AgentEvent::Failed& failed) {
+  switch (failed.then) {
+    case Then::Restart:
+      return restart_of(failed.restart, failed.max_restarts);
+    case Then::Undecided:
+      return "; the coordinator has not decided yet what follows";
+    case Then::Rejoin:  // Another line says why.
+    case Then::End:
+      return "";
+  }
+  return "";
 }
 
 std::string terminal_joined(const AgentEvent& event, Duration took) {
@@ -117,67 +134,62 @@ std::string account_of(const AgentEvent& event, Level level, const std::string& 
   const auto if_calm = [&](const std::string& text) { return calm ? ours(text) : ""; };
   const auto if_verbose = [&](const std::string& text) { return verbose ? ours(text) : ""; };
   const auto none = [] { return std::string(); };
-  return std::visit(
-      Cases{
-          [&](const AgentEvent::Waiting& waiting) { return if_calm(waiting.text); },
-          [&](const AgentEvent::Progress&) { return none(); },  // For a live line.
-          [&](const AgentEvent::Joined& joined) {
-            return if_verbose(fmt::format("round {}: node {} of {}, after {}", event.round,
-                                          event.group_rank, event.group_world_size,
-                                          in_millis(joined.took)));
-          },
-          [&](const AgentEvent::Started& started) {
-            return if_verbose("workers started in " + in_millis(started.took));
-          },
-          [&](const AgentEvent::Failed& what) {
-            // With no restart left, the report at the end says it, and more.
-            if (what.restart > what.max_restarts) return none();
-            return if_calm(failed(what.failure) + restart_of(what.restart, what.max_restarts));
-          },
-          [&](const AgentEvent::FailedElsewhere& what) {
-            return if_calm(first_line(what.text) + restart_of(what.restart, what.max_restarts));
-          },
-          [&](const AgentEvent::MembersChanged& changed) {
-            return if_calm(changed.text + ": joining the next round");
-          },
-          [&](const AgentEvent::RunFailed&) { return none(); },  // The end says it.
-          [&](const AgentEvent::Signalled& signalled) { return ours(signalled.text); },
-          [&](const AgentEvent::Noted& noted) { return if_verbose(noted.text); },
-          [&](const AgentEvent::CheckedIn& checked_in) {
-            return checked_in.text.empty() ? none() : if_calm(checked_in.text);
-          },
-          [&](const AgentEvent::Ended&) { return report; },
-          [&](const EventRecord&) { return none(); },  // Records are for programs.
-          [&](const MetricRecord&) { return none(); },
+  const Cases line{
+      [&](const AgentEvent::Waiting& waiting) { return if_calm(waiting.text); },
+      [&](const AgentEvent::Progress&) { return none(); },  // For a live line.
+      [&](const AgentEvent::Joined& joined) {
+        return if_verbose(fmt::format("round {}: node {} of {}, after {}", event.round,
+                                      event.group_rank, event.group_world_size,
+                                      in_millis(joined.took)));
       },
-      event.what);
+      [&](const AgentEvent::Started& started) {
+        return if_verbose("workers started in " + in_millis(started.took));
+      },
+      [&](const AgentEvent::Failed& what) {
+        if (what.then == Then::End) return none();  // The report says it, and more.
+        return if_calm(failed(what.failure) + what_follows(what));
+      },
+      [&](const AgentEvent::FailedElsewhere& what) {
+        return if_calm(first_line(what.text) + restart_of(what.restart, what.max_restarts));
+      },
+      [&](const AgentEvent::MembersChanged& changed) {
+        return if_calm(changed.text + ": joining the next round");
+      },
+      [&](const AgentEvent::RunFailed&) { return none(); },  // The end says it.
+      [&](const AgentEvent::Signalled& signalled) { return ours(signalled.text); },
+      [&](const AgentEvent::Noted& noted) { return if_verbose(noted.text); },
+      [&](const AgentEvent::CheckedIn& checked_in) {
+        return checked_in.text.empty() ? none() : if_calm(checked_in.text);
+      },
+      [&](const AgentEvent::Ended&) { return report; },
+      [&](const EventRecord&) { return none(); },  // Records are for programs.
+      [&](const MetricRecord&) { return none(); },
+  };
+  return std::visit(line, event.what);
 }
 
 std::string terminal_account_of(const AgentEvent& event, const View& view,
                                 const std::string& report) {
   const auto plain = [&] { return account_of(event, view.level, report); };
   if (view.level == Level::Quiet) return plain();
-  return std::visit(Cases{
-                        [&](const AgentEvent::Joined& joined) {
-                          return ours(terminal_joined(event, joined.took));
-                        },
-                        [&](const AgentEvent::Started& started) {
-                          return ours(count_of(event.local_world_size, "worker") + " up in " +
-                                      in_millis(started.took));
-                        },
-                        [&](const AgentEvent::Failed& what) {
-                          if (what.restart > what.max_restarts) return plain();
-                          return view.paint.cause(ours(failed(what.failure))) +
-                                 restart_of(what.restart, what.max_restarts);
-                        },
-                        [&](const AgentEvent::Ended& ended) {
-                          if (!report.empty()) return plain();
-                          const std::string text = well_ended(ended.result);
-                          return text.empty() ? text : ours(text);
-                        },
-                        [&](const auto&) { return plain(); },
-                    },
-                    event.what);
+  const Cases line{
+      [&](const AgentEvent::Joined& joined) { return ours(terminal_joined(event, joined.took)); },
+      [&](const AgentEvent::Started& started) {
+        return ours(count_of(event.local_world_size, "worker") + " up in " +
+                    in_millis(started.took));
+      },
+      [&](const AgentEvent::Failed& what) {
+        if (what.then == Then::End) return plain();
+        return view.paint.cause(ours(failed(what.failure))) + what_follows(what);
+      },
+      [&](const AgentEvent::Ended& ended) {
+        if (!report.empty()) return plain();
+        const std::string text = well_ended(ended.result);
+        return text.empty() ? text : ours(text);
+      },
+      [&](const auto&) { return plain(); },
+  };
+  return std::visit(line, event.what);
 }
 
 void Account::tell(const AgentEvent& event) {

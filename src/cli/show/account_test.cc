@@ -11,6 +11,7 @@ namespace {
 
 using Event = AgentEvent;
 using Level = Account::Level;
+using Then = Event::Failed::Then;
 
 TEST(Account, IsCalm) {
   EXPECT_EQ(account_of({.what = Event::Waiting{"1 of 2 nodes"}}, Level::Calm, ""),
@@ -31,11 +32,29 @@ TEST(Account, SaysMoreToWhoAsks) {
 
 TEST(Account, TellsOfAFailureOnceOnly) {
   const ProcessFailure failure{.global_rank = 5, .host = "n1", .message = "KeyError: 1"};
-  AgentEvent event{.what = Event::Failed{.failure = failure, .restart = 1, .max_restarts = 3}};
+  AgentEvent event{.what = Event::Failed{
+                       .failure = failure, .then = Then::Restart, .restart = 1, .max_restarts = 3}};
   EXPECT_EQ(account_of(event, Level::Calm, ""),
             "regroup: rank 5 on n1 failed: KeyError: 1; restart 1 of 3");
-  std::get<Event::Failed>(event.what).restart = 4;  // The report at the end has it.
+  std::get<Event::Failed>(event.what).then = Then::End;  // The report at the end has it.
   EXPECT_EQ(account_of(event, Level::Calm, ""), "");
+}
+
+TEST(Account, PromisesNoRestartThatIsNotDecided) {
+  const ProcessFailure failure{.global_rank = 5, .host = "n1", .message = "KeyError: 1"};
+  const auto line = [&](Then then, int restart) {
+    return account_of(
+        {.what =
+             Event::Failed{
+                 .failure = failure, .then = then, .restart = restart, .max_restarts = 3}},
+        Level::Calm, "");
+  };
+  EXPECT_EQ(line(Then::Undecided, 0),
+            "regroup: rank 5 on n1 failed: KeyError: 1; the coordinator has not decided yet what "
+            "follows");
+  EXPECT_EQ(line(Then::Rejoin, 0), "regroup: rank 5 on n1 failed: KeyError: 1");
+  // With --max-restarts 3/1h there may be more in all.
+  EXPECT_EQ(line(Then::Restart, 4), "regroup: rank 5 on n1 failed: KeyError: 1; restart 4");
 }
 
 TEST(Account, EndsWithTheCauseWhereverItWas) {
@@ -127,7 +146,8 @@ TEST(Account, WithoutATerminalNothingIsLive) {
 TEST(Account, InColourOnlyTheCauseIsRed) {
   const ProcessFailure failure{.global_rank = 5, .host = "n1", .message = "KeyError: 1\nmore"};
   Told told({.form = View::Form::Terminal, .paint = Paint{true}});
-  told.after({.what = Event::Failed{.failure = failure, .restart = 1, .max_restarts = 3}});
+  told.after({.what = Event::Failed{
+                  .failure = failure, .then = Then::Restart, .restart = 1, .max_restarts = 3}});
   EXPECT_EQ(told.take(),
             (Lines{"live: ",
                    "\x1b[31mregroup: rank 5 on n1 failed: KeyError: 1\x1b[0m; restart 1 "

@@ -165,78 +165,77 @@ std::string json_account_of(const AgentEvent& event, View::Level level, std::int
     return begun(how, name, text, micros);
   };
   const auto none = [] { return std::string(); };
-  return std::visit(
-      Cases{
-          [&](const AgentEvent::Waiting& waiting) {
-            return calm ? begin("info", "waiting", waiting.text).text() : "";
-          },
-          [&](const AgentEvent::Joined& joined) {
-            if (!calm) return none();
-            auto object = begin("info", "joined",
-                                fmt::format("round {}: node {} of {}", event.round,
-                                            event.group_rank, event.group_world_size));
-            add_place(object, event);
-            return object.add("local_world_size", event.local_world_size)
-                .add("world_size", event.world_size)
-                .add("took_ms", millis(joined.took))
-                .text();
-          },
-          [&](const AgentEvent::Started& started) {
-            if (!calm) return none();
-            auto object = begin("info", "started", "the workers run");
-            add_place(object, event);
-            return object.add("local_world_size", event.local_world_size)
-                .add("took_ms", millis(started.took))
-                .text();
-          },
-          [&](const AgentEvent::Failed& failed) {
-            const bool again = failed.restart <= failed.max_restarts;
-            if (again && !calm) return none();
-            auto object = begin(again ? "warning" : "error", "failed", failed_text(failed.failure));
-            add_place(object, event);
-            if (again) object.add("restart", failed.restart);
-            return object.add("max_restarts", failed.max_restarts)
-                .raw("failure", failure_json(failed.failure))
-                .text();
-          },
-          [&](const AgentEvent::FailedElsewhere& failed) {
-            if (!calm) return none();
-            auto object = begin("warning", "failed_elsewhere", failed.text);
-            add_place(object, event);
-            return object.add("restart", failed.restart)
-                .add("max_restarts", failed.max_restarts)
-                .text();
-          },
-          [&](const AgentEvent::MembersChanged& changed) {
-            if (!calm) return none();
-            auto object = begin("info", "members_changed", changed.text);
-            add_place(object, event);
-            return object.text();
-          },
-          [&](const AgentEvent::RunFailed& failed) {
-            return begin("error", "run_failed", failed.text).text();
-          },
-          [&](const AgentEvent::Signalled& signalled) {
-            return begin("warning", "signalled", signalled.text).text();
-          },
-          [&](const AgentEvent::Noted& noted) {
-            return level == View::Level::Verbose ? begin("debug", "noted", noted.text).text() : "";
-          },
-          [&](const AgentEvent::CheckedIn& checked_in) {
-            if (!calm || checked_in.text.empty()) return none();
-            return begin("warning", "checked_in", checked_in.text).text();
-          },
-          [&](const AgentEvent::Ended& ended) {
-            const bool failed = ended.result.failed();
-            if (!failed && !calm) return none();
-            return ended_json(begin(failed ? "error" : "info", "ended", ended_text(ended.result)),
-                              ended.result, report);
-          },
-          [&](const AgentEvent::Progress&) { return none(); },  // For a live line.
-          [&](const EventRecord&) { return none(); },           // Records have files of their own.
-          [&](const MetricRecord&) { return none(); },
+  const Cases line{
+      [&](const AgentEvent::Waiting& waiting) {
+        return calm ? begin("info", "waiting", waiting.text).text() : "";
       },
-      event.what);
+      [&](const AgentEvent::Joined& joined) {
+        if (!calm) return none();
+        auto object = begin("info", "joined",
+                            fmt::format("round {}: node {} of {}", event.round, event.group_rank,
+                                        event.group_world_size));
+        add_place(object, event);
+        return object.add("local_world_size", event.local_world_size)
+            .add("world_size", event.world_size)
+            .add("took_ms", millis(joined.took))
+            .text();
+      },
+      [&](const AgentEvent::Started& started) {
+        if (!calm) return none();
+        auto object = begin("info", "started", "the workers run");
+        add_place(object, event);
+        return object.add("local_world_size", event.local_world_size)
+            .add("took_ms", millis(started.took))
+            .text();
+      },
+      [&](const AgentEvent::Failed& failed) {
+        const bool is_end = failed.then == AgentEvent::Failed::Then::End;
+        if (!is_end && !calm) return none();
+        auto object = begin(is_end ? "error" : "warning", "failed", failed_text(failed.failure));
+        add_place(object, event);
+        if (failed.then == AgentEvent::Failed::Then::Restart) object.add("restart", failed.restart);
+        return object.add("max_restarts", failed.max_restarts)
+            .raw("failure", failure_json(failed.failure))
+            .text();
+      },
+      [&](const AgentEvent::FailedElsewhere& failed) {
+        if (!calm) return none();
+        auto object = begin("warning", "failed_elsewhere", failed.text);
+        add_place(object, event);
+        return object.add("restart", failed.restart)
+            .add("max_restarts", failed.max_restarts)
+            .text();
+      },
+      [&](const AgentEvent::MembersChanged& changed) {
+        if (!calm) return none();
+        auto object = begin("info", "members_changed", changed.text);
+        add_place(object, event);
+        return object.text();
+      },
+      [&](const AgentEvent::RunFailed& failed) {
+        return begin("error", "run_failed", failed.text).text();
+      },
+      [&](const AgentEvent::Signalled& signalled) {
+        return begin("warning", "signalled", signalled.text).text();
+      },
+      [&](const AgentEvent::Noted& noted) {
+        return level == View::Level::Verbose ? begin("debug", "noted", noted.text).text() : "";
+      },
+      [&](const AgentEvent::CheckedIn& checked_in) {
+        if (!calm || checked_in.text.empty()) return none();
+        return begin("warning", "checked_in", checked_in.text).text();
+      },
+      [&](const AgentEvent::Ended& ended) {
+        const bool failed = ended.result.failed();
+        if (!failed && !calm) return none();
+        return ended_json(begin(failed ? "error" : "info", "ended", ended_text(ended.result)),
+                          ended.result, report);
+      },
+      [&](const AgentEvent::Progress&) { return none(); },  // For a live line.
+      [&](const EventRecord&) { return none(); },           // Records have files of their own.
+      [&](const MetricRecord&) { return none(); },
+  };
+  return std::visit(line, event.what);
 }
 
 }  // namespace regroup::cli

@@ -48,7 +48,10 @@ TEST(JsonAccount, OfAFailureHasAllThatIsKnown) {
                                .message = "killed by SIGKILL",
                                .traceback = "T\n",
                                .evidence = {"one", "two"}};
-  AgentEvent event{.what = Event::Failed{.failure = failure, .restart = 1, .max_restarts = 3}};
+  AgentEvent event{.what = Event::Failed{.failure = failure,
+                                         .then = Event::Failed::Then::Restart,
+                                         .restart = 1,
+                                         .max_restarts = 3}};
   const std::string text = json_account_of(event, Level::Calm, kWhen);
   EXPECT_THAT(text, HasSubstr(R"("level": "warning", "event": "failed", )"));
   EXPECT_THAT(text, HasSubstr(R"("restart": 1, "max_restarts": 3, "failure": {"rank": 5, )"));
@@ -56,7 +59,7 @@ TEST(JsonAccount, OfAFailureHasAllThatIsKnown) {
   EXPECT_THAT(text, HasSubstr(R"("evidence": ["one", "two"], )"));
   EXPECT_THAT(text, HasSubstr(R"("traceback": "T\n")"));
   EXPECT_EQ(json_account_of(event, Level::Quiet, kWhen), "");
-  std::get<Event::Failed>(event.what).restart = 4;
+  std::get<Event::Failed>(event.what).then = Event::Failed::Then::End;
   const std::string last = json_account_of(event, Level::Quiet, kWhen);
   EXPECT_THAT(last, HasSubstr(R"("level": "error")"));
   EXPECT_THAT(last, Not(HasSubstr(R"("restart":)")));

@@ -140,6 +140,12 @@ void AgentHost::play(const Effects& effects) {
               [this](const GiveUpJoin&) { rounds_->give_up_join(); }, [this](const Ask&) { ask(); },
               [this](const CheckIn& order) { check_in(order.succeeded); },
               [this](const Tell& told) { say(told); },
+              [this](const TellFailure& told) {
+                tell(AgentEvent::Failed{.failure = std::move(untold_failure_),
+                                        .then = then_of(told.then),
+                                        .restart = told.restart,
+                                        .max_restarts = options_.spec.max_restarts});
+              },
               [this](const Leave& order) {
                 if (machine_.ending() == Ending::Failed && result_.cause_elsewhere.empty())
                   take_verdict();
@@ -259,12 +265,10 @@ Result<void> AgentHost::start_group(int restart_count) {
 
 void AgentHost::worker_failed(const ProcessFailure& failure) {
   report(failure);
-  machine_.on_worker_failed();
   records_.stopping();
   last_failure_ = health_of(failure);
-  tell(AgentEvent::Failed{.failure = failure,
-                          .restart = machine_.restart_count() + 1,
-                          .max_restarts = options_.spec.max_restarts});
+  untold_failure_ = failure;
+  play(machine_.on_worker_failed(io::now()));
 }
 
 void AgentHost::group_over(WorkersResult result) {

@@ -83,7 +83,8 @@ class AgentHost {
   std::unique_ptr<WorkerHeartbeats> heartbeats_;  // With the watchdog.
   RunResult result_;
   bool warned_ = false;
-  bool reported_ = false;  // The failure of this start's first worker.
+  bool reported_ = false;          // The failure of this start's first worker.
+  ProcessFailure untold_failure_;  // The same, until the machine says what follows from it.
 
   // For health().
   std::function<void()> changed_;

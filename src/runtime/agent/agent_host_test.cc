@@ -108,6 +108,10 @@ class AgentHostTest : public testing::Test {
     options.spec = {.local_world_size = 1, .max_restarts = max_restarts};
     options.rendezvous.run_id = "r";
     options.backend = workers_;
+    options.on_event = [this](const AgentEvent& event) {
+      if (const auto* failed = std::get_if<AgentEvent::Failed>(&event.what))
+        failures_.push_back(*failed);
+    };
     return options;
   }
 
@@ -147,6 +151,7 @@ class AgentHostTest : public testing::Test {
   std::unique_ptr<WorkerHost> console_;
   std::shared_ptr<PlayedWorkers> workers_ = std::make_shared<PlayedWorkers>();
   std::vector<std::string> asked_;
+  std::vector<AgentEvent::Failed> failures_;
   PlayedRounds* rounds_ = nullptr;
   std::unique_ptr<AgentHost> host_;
 };
@@ -178,6 +183,10 @@ TEST_F(AgentHostTest, TellsOfAFailureBeforeItsWorkersHaveEndedAndStartsAgainAsIt
           });
   EXPECT_EQ(result.ending, RunResult::Ending::Succeeded);
   EXPECT_EQ(result.restarts, 1);
+  ASSERT_EQ(failures_.size(), 1u);
+  EXPECT_EQ(failures_[0].failure.exit_code, 7);
+  EXPECT_EQ(failures_[0].then, AgentEvent::Failed::Then::Restart);
+  EXPECT_EQ(failures_[0].restart, 1);
   EXPECT_THAT(asked_, ElementsAre("join", "run 0", "failed: 4", "ended", "join", "run 1", "ended",
                                   "check in", "leave and close"));
 }
@@ -208,6 +217,8 @@ TEST_F(AgentHostTest, AFailureOfOurOwnThatEndsTheRunIsTheCause) {
   EXPECT_EQ(result.ending, RunResult::Ending::Failed);
   ASSERT_TRUE(result.cause);
   EXPECT_EQ(result.cause->exit_code, 7);
+  ASSERT_EQ(failures_.size(), 1u);
+  EXPECT_EQ(failures_[0].then, AgentEvent::Failed::Then::End);
   EXPECT_EQ(result.cause_elsewhere, "");
 }
 

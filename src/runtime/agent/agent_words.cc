@@ -46,6 +46,20 @@ RunResult::Ending ending_of(Ending ending) {
   return RunResult::Ending::Failed;
 }
 
+AgentEvent::Failed::Then then_of(TellFailure::Then then) {
+  switch (then) {
+    case TellFailure::Then::Restart:
+      return AgentEvent::Failed::Then::Restart;
+    case TellFailure::Then::Rejoin:
+      return AgentEvent::Failed::Then::Rejoin;
+    case TellFailure::Then::End:
+      return AgentEvent::Failed::Then::End;
+    case TellFailure::Then::Undecided:
+      return AgentEvent::Failed::Then::Undecided;
+  }
+  return AgentEvent::Failed::Then::Undecided;
+}
+
 GroupEnd end_of(const WorkersResult& result) {
   if (!result.survivors.empty()) return GroupEnd::Survived;
   if (result.succeeded) return GroupEnd::Succeeded;

@@ -11,6 +11,7 @@ namespace regroup::runtime {
 
 WorkerState state_of(core::agent::State state);
 RunResult::Ending ending_of(core::agent::Ending ending);
+AgentEvent::Failed::Then then_of(core::agent::TellFailure::Then then);
 core::agent::GroupEnd end_of(const WorkersResult& result);
 HealthFailure health_of(const ProcessFailure& failure);
 // "rank 3 on node-2 failed: ...", for the other nodes.
