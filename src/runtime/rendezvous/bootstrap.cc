@@ -1,5 +1,7 @@
 #include "runtime/rendezvous/bootstrap.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -40,9 +42,11 @@ Result<BootstrapStore> read_pair(Store& store) {
   const std::string& digits = (*values)[1];
   where.port = to_number<std::uint16_t>(digits).value_or(0);
   if (where.port == 0 || where.address.empty())
-    return fail(ErrorKind::Protocol, "rank 0 says that the workers' store is at " +
-                                         printable(where.address) + " port " + printable(digits) +
-                                         ", which is no address and port");
+    return fail(
+        ErrorKind::Protocol,
+        fmt::format(
+            "rank 0 says that the workers' store is at {} port {}, which is no address and port",
+            printable(where.address), printable(digits)));
   return where;
 }
 
@@ -160,10 +164,11 @@ Result<BootstrapStore> Bootstrap::await(
       if (*older && answers(**older)) return tell_again(std::move(**older), round_store);
     }
     if (io::now() > deadline)
-      return fail(ErrorKind::Timeout,
-                  "round " + std::to_string(round) +
-                      ": rank 0 has not said where the workers' store is (MASTER_ADDR, "
-                      "MASTER_PORT). It may have died since the round was sealed.");
+      return fail(
+          ErrorKind::Timeout,
+          fmt::format("round {}: rank 0 has not said where the workers' store is (MASTER_ADDR, "
+                      "MASTER_PORT). It may have died since the round was sealed.",
+                      round));
   }
 }
 

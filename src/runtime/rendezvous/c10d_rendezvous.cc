@@ -1,4 +1,6 @@
 // The c10d backend: a dynamic rendezvous over a store at the endpoint, or in a file.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -32,7 +34,7 @@ Result<Duration> read_timeout_of(const RendezvousParameters& parameters) {
   if (!seconds) return tl::unexpected(seconds.error());
   if (*seconds && **seconds <= 0)
     return fail(ErrorKind::InvalidArgument,
-                "read_timeout is " + std::to_string(**seconds) + " s; it must be above zero");
+                fmt::format("read_timeout is {} s; it must be above zero", **seconds));
   return std::chrono::seconds(std::min<std::int64_t>(seconds->value_or(60), 1'000'000'000));
 }
 
@@ -95,11 +97,11 @@ Result<std::optional<OpenedSession>> open_first_session(const MeetingStore& meet
     if (parameters.interrupted && *parameters.interrupted)
       return fail(ErrorKind::Cancelled, "interrupted while waiting for the coordinator");
     const Instant now = io::now();
-    lines.tell(now,
-               {.what = "no session with " + parameters.endpoint + ": " + opened.error().message,
-                .limit = "; gives up in " + in_words(until - now) + " (join_timeout)",
-                .brief = "waiting for the coordinator",
-                .until = until});
+    lines.tell(now, {.what = fmt::format("no session with {}: {}", parameters.endpoint,
+                                         opened.error().message),
+                     .limit = "; gives up in " + in_words(until - now) + " (join_timeout)",
+                     .brief = "waiting for the coordinator",
+                     .until = until});
     std::this_thread::sleep_for(kPauseBetweenTries);
   }
 }

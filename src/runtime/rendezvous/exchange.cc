@@ -1,5 +1,7 @@
 #include "runtime/rendezvous/exchange.h"
 
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -37,11 +39,11 @@ Result<void> wait_while(Store& store, const Store::Keys& keys, const std::functi
 }
 
 std::string role_info_key(std::int64_t rank) {
-  return "torchelastic/role_info/" + std::to_string(rank);
+  return fmt::format("torchelastic/role_info/{}", rank);
 }
 
 std::string assigned_ranks_key(std::int64_t rank) {
-  return "torchelastic/assigned_ranks/" + std::to_string(rank);
+  return fmt::format("torchelastic/assigned_ranks/{}", rank);
 }
 
 // Rank 0's part.

@@ -1,5 +1,6 @@
 #include "runtime/rendezvous/meeting_store.h"
 
+#include <fmt/core.h>
 #include <strings.h>
 
 #include <algorithm>
@@ -260,9 +261,9 @@ class Search {
                         .left = deadline_ - now});
     if (now < next_status_ || !options_.on_status) return;
     next_status_ = now + options_.status_interval;
-    std::string line = "waiting for the store at " + where() + ": " + last_.why.message +
-                       "; gives up in " + in_words(std::max(deadline_ - now, Duration{})) + " (" +
-                       options_.limit_name + ")";
+    std::string line = fmt::format(
+        "waiting for the store at {}: {}; gives up in {} ({})", where(), last_.why.message,
+        in_words(std::max(deadline_ - now, Duration{})), options_.limit_name);
     // What is long is said once, and again when it has changed.
     if (std::string hint = describe_circumstances(); hint != hinted_) {
       line += ". " + hint;
@@ -283,9 +284,9 @@ class Search {
     if (!literal_)
       text = endpoint_.host + (resolved_.empty() ? " has no address" : " is " + list(resolved_)) +
              "; this machine";
-    text += ", " + io::host_name() + ", has " +
-            (own.empty() ? "none that others could reach" : list(own)) +
-            " and does not host the store" + (role_ == Role::Client ? " (is_host=false)" : "");
+    text += fmt::format(", {}, has {} and does not host the store{}", io::host_name(),
+                        own.empty() ? "none that others could reach" : list(own),
+                        role_ == Role::Client ? " (is_host=false)" : "");
     return text + ". " + options_.host_advice;
   }
 
@@ -298,12 +299,15 @@ class Search {
       case ErrorKind::Cancelled:
         return cancelled_message();
       case ErrorKind::Protocol:
-        return "cannot meet at " + where() + ": " + last_.why.message +
-               ". Another program listens there: stop it, or use another port for the run.";
+        return fmt::format(
+            "cannot meet at {}: {}. Another program listens there: stop it, or use another port "
+            "for the run.",
+            where(), last_.why.message);
       case ErrorKind::Timeout:
       case ErrorKind::Connection:
-        return "no store at " + where() + " within " + in_words(options_.connect_timeout) + " (" +
-               options_.limit_name + "): " + last_.why.message + ". " + describe_circumstances();
+        return fmt::format("no store at {} within {} ({}): {}. {}", where(),
+                           in_words(options_.connect_timeout), options_.limit_name,
+                           last_.why.message, describe_circumstances());
       case ErrorKind::InvalidArgument:
       case ErrorKind::Refused:
       case ErrorKind::Unsupported:
@@ -313,7 +317,7 @@ class Search {
       case ErrorKind::NotNeeded:
         break;
     }
-    return "cannot meet at " + where() + ": " + last_.why.message;
+    return fmt::format("cannot meet at {}: {}", where(), last_.why.message);
   }
 
   Endpoint endpoint_;  // Its port becomes the one that was bound.

@@ -1,4 +1,6 @@
 // torchrun's c10d rendezvous backend: the run's state as base64 text under one key of a store.
+#include <fmt/core.h>
+
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -86,10 +88,10 @@ class StoreBackend final : public RendezvousBackend {
     if (text == wire::kNoState) return std::nullopt;
     auto bytes = wire::decode_base64(text);
     if (!bytes)
-      return fail(ErrorKind::Corrupt, "the key " + printable(key_) +
-                                          " holds no rendezvous state: " + bytes.error().message +
-                                          ". It was left as it is; use another run id, or delete "
-                                          "the key if the run is over.");
+      return fail(ErrorKind::Corrupt,
+                  fmt::format("the key {} holds no rendezvous state: {}. It was left as it is; use "
+                              "another run id, or delete the key if the run is over.",
+                              printable(key_), bytes.error().message));
     return Present{std::move(*bytes), std::move(text)};
   }
 

@@ -1,5 +1,6 @@
 #include "runtime/rendezvous/this_node.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -37,9 +38,9 @@ std::string name_of_this_node(const RendezvousParameters& parameters, const std:
 Result<void> check_addresses(const RendezvousParameters& parameters, const std::string& address) {
   if (fits_the_state(address) && fits_the_state(parameters.local_addr)) return {};
   return fail(ErrorKind::InvalidArgument,
-              "this node's address " + printable(address) +
-                  " cannot be told to the others: it must be UTF-8 text of at most " +
-                  std::to_string(kLongestName) + " bytes (--local-addr)");
+              fmt::format("this node's address {} cannot be told to the others: it must be UTF-8 "
+                          "text of at most {} bytes (--local-addr)",
+                          printable(address), kLongestName));
 }
 
 }  // namespace regroup::runtime
