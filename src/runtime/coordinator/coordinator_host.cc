@@ -153,7 +153,7 @@ class Host final : public CoordinatorHost, private PeerHost {
         else
           refuse(peer, verdict.why);
         break;
-      case What::Doom:
+      case What::Close:
         sessions_.close_for(peer, verdict.why);
         break;
     }

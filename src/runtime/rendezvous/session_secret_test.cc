@@ -148,7 +148,7 @@ TEST(SessionGate, WhoProvesThatItKnowsTheSecretIsHeard) {
             FromCoordinator(CoordinatorProof{kSecret.proof_of_coordinator(nonces)}));
   EXPECT_EQ(gate.judge(Hello{}).what, What::Pass);
   EXPECT_EQ(gate.judge(Ping{}).what, What::Pass);
-  EXPECT_EQ(gate.judge(Prove{}).what, What::Doom);
+  EXPECT_EQ(gate.judge(Prove{}).what, What::Close);
 }
 
 TEST(SessionGate, NobodyElseIsHeard) {
