@@ -12,9 +12,9 @@
 #include "regroup/rendezvous_backend.h"
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/meet.h"
-#include "runtime/rendezvous/meeting_store.h"
 #include "runtime/rendezvous/rendezvous_creators.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
+#include "runtime/rendezvous/rendezvous_store.h"
 #include "runtime/rendezvous/this_node.h"
 #include "runtime/rendezvous/wait_lines.h"
 #include "runtime/store/store_channel.h"
@@ -45,15 +45,15 @@ struct Limits {
 
 // If this node serves the store, it does so for as long as somebody has such a function. The name
 // is looked up each time: a host may come back at another address.
-StoreOpener opener(const std::shared_ptr<MeetingStore>& meeting, MeetingStoreOptions options,
+StoreOpener opener(const std::shared_ptr<RendezvousStore>& found, RendezvousStoreOptions options,
                    const Limits& limits) {
   options.connect_timeout = limits.each_try;
   options.limit_name = "each try";
   options.read_timeout = limits.read_timeout;
   options.on_status = {};
   options.on_wait = {};
-  return [meeting, options] {
-    auto store = reopen_meeting_store(meeting->reached, options);
+  return [found, options] {
+    auto store = reopen_rendezvous_store(found->reached, options);
     const bool nobody = !store && store.error().kind == ErrorKind::Timeout;
     if (nobody) store.error().kind = ErrorKind::Connection;
     return store;
@@ -83,14 +83,14 @@ Result<std::optional<OpenedSession>> open_session(const std::string& host, std::
 }
 
 // The server has answered a moment ago; but it may be very busy, or be started again just now.
-Result<std::optional<OpenedSession>> open_first_session(const MeetingStore& meeting,
+Result<std::optional<OpenedSession>> open_first_session(const RendezvousStore& found,
                                                         const RendezvousParameters& parameters,
                                                         const Secret* secret, Duration limit) {
   const Instant until = io::deadline_after(limit);
   WaitLines lines(parameters);
   lines.begin(io::now());
   for (;;) {
-    auto opened = open_session(meeting.server_address, meeting.reached.port, secret, kSessionLimit);
+    auto opened = open_session(found.server_address, found.reached.port, secret, kSessionLimit);
     const bool may_pass = !opened && (opened.error().kind == ErrorKind::Connection ||
                                       opened.error().kind == ErrorKind::Timeout);
     if (!may_pass || io::now() >= until) return opened;
@@ -185,19 +185,20 @@ Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* pa
   const auto secret = secret_of(parameters);
   if (!secret) return tl::unexpected(secret.error());
 
-  MeetingStoreOptions options{.endpoint = *endpoint,
-                              .is_host = *is_host,
-                              .secret_file = parameters.secret_file,
-                              .local_addr = parameters.local_addr,
-                              .connect_timeout = settings->join_timeout,
-                              .read_timeout = *read_timeout,
-                              .on_status = parameters.on_status ? parameters.on_status : log_info,
-                              .on_wait = parameters.on_wait,
-                              .cancelled = parameters.interrupted.get()};
-  auto meeting = open_meeting_store(options);
-  if (!meeting) return tl::unexpected(meeting.error());
+  RendezvousStoreOptions options{
+      .endpoint = *endpoint,
+      .is_host = *is_host,
+      .secret_file = parameters.secret_file,
+      .local_addr = parameters.local_addr,
+      .connect_timeout = settings->join_timeout,
+      .read_timeout = *read_timeout,
+      .on_status = parameters.on_status ? parameters.on_status : log_info,
+      .on_wait = parameters.on_wait,
+      .cancelled = parameters.interrupted.get()};
+  auto found = open_rendezvous_store(options);
+  if (!found) return tl::unexpected(found.error());
 
-  const auto owner = std::make_shared<MeetingStore>(std::move(*meeting));
+  const auto owner = std::make_shared<RendezvousStore>(std::move(*found));
   const StoreOpener open_store =
       opener(owner, options, {.each_try = 10s, .read_timeout = *read_timeout});
   if (has_session) {

@@ -11,9 +11,9 @@
 #include "base/text.h"
 #include "io/loop/clock.h"
 #include "runtime/common/log.h"
-#include "runtime/rendezvous/meeting_store.h"
 #include "runtime/rendezvous/rendezvous_creators.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
+#include "runtime/rendezvous/rendezvous_store.h"
 #include "runtime/store/tcp_store.h"
 
 namespace regroup::runtime {
@@ -37,10 +37,10 @@ class StaticHandler final : public RendezvousHandler {
 
   Result<RendezvousInfo> next_rendezvous() override {
     const std::lock_guard lock(mutex_);
-    if (!meeting_) {
+    if (!found_) {
       if (auto met = meet(); !met) return tl::unexpected(met.error());
     }
-    auto store = meeting_->store->clone();
+    auto store = found_->store->clone();
     if (!store) return tl::unexpected(store.error());
     return RendezvousInfo{.store = make_prefix_store(run_id(), std::move(*store)),
                           .round = 0,
@@ -61,24 +61,24 @@ class StaticHandler final : public RendezvousHandler {
  private:
   Result<void> meet() {
     const Instant give_up = io::deadline_after(timeout_);
-    auto meeting = open_meeting_store({.endpoint = endpoint_,
-                                       .is_host = rank_ == 0,
-                                       .local_addr = parameters_.local_addr,
-                                       .connect_timeout = timeout_,
-                                       .read_timeout = timeout_,
-                                       .on_status = [this](const std::string& line) { say(line); },
-                                       .on_wait = parameters_.on_wait,
-                                       .cancelled = parameters_.interrupted.get(),
-                                       .limit_name = "timeout",
-                                       .host_advice = "Start the node with rank 0 there."});
-    if (!meeting) return tl::unexpected(meeting.error());
-    auto come = add_workers(*meeting->store, 1);
+    auto found = open_rendezvous_store({.endpoint = endpoint_,
+                                        .is_host = rank_ == 0,
+                                        .local_addr = parameters_.local_addr,
+                                        .connect_timeout = timeout_,
+                                        .read_timeout = timeout_,
+                                        .on_status = [this](const std::string& line) { say(line); },
+                                        .on_wait = parameters_.on_wait,
+                                        .cancelled = parameters_.interrupted.get(),
+                                        .limit_name = "timeout",
+                                        .host_advice = "Start the node with rank 0 there."});
+    if (!found) return tl::unexpected(found.error());
+    auto come = add_workers(*found->store, 1);
     if (!come) return tl::unexpected(come.error());
     // As torchrun's: only the host waits for all; the others wait for keys, later on.
     if (rank_ == 0) {
-      if (auto all = await_all(*meeting->store, give_up); !all) return all;
+      if (auto all = await_all(*found->store, give_up); !all) return all;
     }
-    meeting_ = std::move(*meeting);
+    found_ = std::move(*found);
     return {};
   }
 
@@ -124,7 +124,7 @@ class StaticHandler final : public RendezvousHandler {
   const std::int64_t rank_;
   const Duration timeout_;
   std::mutex mutex_;
-  std::optional<MeetingStore> meeting_;
+  std::optional<RendezvousStore> found_;
 };
 
 }  // namespace

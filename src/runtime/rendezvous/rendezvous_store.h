@@ -20,7 +20,7 @@
 
 namespace regroup::runtime {
 
-struct MeetingStoreOptions {
+struct RendezvousStoreOptions {
   Endpoint endpoint = {};  // Port 0: any free port, for a host.
   // Empty: this machine hosts if the endpoint is one of its addresses and the port is free.
   std::optional<bool> is_host = {};
@@ -41,7 +41,7 @@ struct MeetingStoreOptions {
   Duration status_interval = 10s;
 };
 
-struct MeetingStore {
+struct RendezvousStore {
   std::unique_ptr<StoreServer> server;  // Null: somebody else hosts it.
   std::shared_ptr<Store> store;
   Endpoint reached;            // Where the store is (the port that was really bound).
@@ -65,10 +65,10 @@ struct MeetingStore {
 // connect_timeout, and each time the question of the host is put anew, because names and addresses
 // may come late. ErrorKind::Timeout in the end; ErrorKind::Protocol at once if what listens there
 // is no store; ErrorKind::Cancelled if told to stop.
-Result<MeetingStore> open_meeting_store(const MeetingStoreOptions& options);
+Result<RendezvousStore> open_rendezvous_store(const RendezvousStoreOptions& options);
 
 // The same store again after the connection was lost; never becomes host.
-Result<std::shared_ptr<Store>> reopen_meeting_store(const Endpoint& reached,
-                                                    const MeetingStoreOptions& options);
+Result<std::shared_ptr<Store>> reopen_rendezvous_store(const Endpoint& reached,
+                                                       const RendezvousStoreOptions& options);
 
 }  // namespace regroup::runtime

@@ -1,4 +1,4 @@
-#include "runtime/rendezvous/meeting_store.h"
+#include "runtime/rendezvous/rendezvous_store.h"
 
 #include <fmt/core.h>
 #include <strings.h>
@@ -68,7 +68,7 @@ class Search {
     Again,   // A client that has been there before.
   };
 
-  Search(Endpoint endpoint, const MeetingStoreOptions& options, Role role)
+  Search(Endpoint endpoint, const RendezvousStoreOptions& options, Role role)
       : endpoint_(std::move(endpoint)),
         options_(options),
         role_(role),
@@ -77,7 +77,7 @@ class Search {
         deadline_(io::deadline_after(options.connect_timeout)),
         next_status_(io::now() + options.first_status) {}
 
-  Result<MeetingStore> run() {
+  Result<RendezvousStore> run() {
     // Two nodes that start at the same moment find each other within milliseconds; those who wait
     // for minutes are thousands, perhaps, and must not keep the host from its work.
     Backoff backoff(50ms, 1200ms);
@@ -106,7 +106,7 @@ class Search {
     tried_ = true;
   }
 
-  Attempt<MeetingStore> try_once() {
+  Attempt<RendezvousStore> try_once() {
     const bool owner = owns_by_word();
     if (owner && server_ == nullptr) {
       if (auto served = serve(); !served) return tl::unexpected(served.error());
@@ -183,20 +183,21 @@ class Search {
       literal_->set_port(endpoint_.port);
       return Addresses{*literal_};
     }
-    return aside([host = endpoint_.host, port = endpoint_.port, deadline]() -> Attempt<Addresses> {
-      auto found = io::resolve(host, port, deadline);
-      if (!found) return tl::unexpected(Failure{found.error(), false});
-      return *found;
-    });
+    return run_interruptibly(
+        [host = endpoint_.host, port = endpoint_.port, deadline]() -> Attempt<Addresses> {
+          auto found = io::resolve(host, port, deadline);
+          if (!found) return tl::unexpected(Failure{found.error(), false});
+          return *found;
+        });
   }
 
-  Attempt<MeetingStore> meet(const Attempt<Addresses>& where) {
+  Attempt<RendezvousStore> meet(const Attempt<Addresses>& where) {
     if (!where) return tl::unexpected(where.error());
     const Instant deadline = std::min(deadline_, io::deadline_after(kTryLimit));
-    auto channel = aside(
+    auto channel = run_interruptibly(
         [addresses = *where, deadline] { return StoreChannel::try_once(addresses, deadline); });
     if (!channel) return tl::unexpected(channel.error());
-    MeetingStore met;
+    RendezvousStore met;
     met.reached = endpoint_;
     met.announced = choose_announced(channel->local_address());
     met.server_address = io::host_text(channel->address());
@@ -225,12 +226,12 @@ class Search {
   // Runs on a thread of its own what may block until our deadline; meanwhile we can be told to
   // stop, and say what we wait for. The two share nothing but the answer.
   template <class Work>
-  auto aside(Work work) -> decltype(work()) {
+  auto run_interruptibly(Work work) -> decltype(work()) {
     std::promise<decltype(work())> promise;
     auto answer = promise.get_future();
     try {
       std::thread([work = std::move(work), promise = std::move(promise)]() mutable {
-        io::name_this_thread("meeting place");
+        io::name_this_thread("store search");
         promise.set_value(work());
       }).detach();
     } catch (const std::system_error& error) {
@@ -321,7 +322,7 @@ class Search {
   }
 
   Endpoint endpoint_;  // Its port becomes the one that was bound.
-  const MeetingStoreOptions& options_;
+  const RendezvousStoreOptions& options_;
   const Role role_;
   std::optional<io::Address> literal_;  // The endpoint's host, where it is no name.
   const Instant begun_;
@@ -336,7 +337,7 @@ class Search {
   bool shown_ = false;  // That we wait.
 };
 
-Result<void> check_options(const Endpoint& endpoint, const MeetingStoreOptions& options) {
+Result<void> check_options(const Endpoint& endpoint, const RendezvousStoreOptions& options) {
   if (endpoint.host.empty())
     return fail(ErrorKind::InvalidArgument, "no host was given for the store of the run");
   if (options.connect_timeout <= Duration{} || options.read_timeout <= Duration{})
@@ -347,7 +348,7 @@ Result<void> check_options(const Endpoint& endpoint, const MeetingStoreOptions& 
 
 }  // namespace
 
-Result<MeetingStore> open_meeting_store(const MeetingStoreOptions& options) {
+Result<RendezvousStore> open_rendezvous_store(const RendezvousStoreOptions& options) {
   if (auto good = check_options(options.endpoint, options); !good)
     return tl::unexpected(good.error());
   auto role = Search::Role::Either;
@@ -355,8 +356,8 @@ Result<MeetingStore> open_meeting_store(const MeetingStoreOptions& options) {
   return Search(options.endpoint, options, role).run();
 }
 
-Result<std::shared_ptr<Store>> reopen_meeting_store(const Endpoint& reached,
-                                                    const MeetingStoreOptions& options) {
+Result<std::shared_ptr<Store>> reopen_rendezvous_store(const Endpoint& reached,
+                                                       const RendezvousStoreOptions& options) {
   if (auto good = check_options(reached, options); !good) return tl::unexpected(good.error());
   auto met = Search(reached, options, Search::Role::Again).run();
   if (!met) return tl::unexpected(met.error());
