@@ -55,8 +55,8 @@ Result<void> publish(const BootstrapStore& where, Store& round_store) {
   return round_store.set(kPortKey, std::to_string(where.port));
 }
 
-// Under the keys of this round too, where a torchrun node that has just come waits for them in
-// vain: an old rank 0 of torchrun's does not write them again.
+// Writes the address under the keys of this round too. A torchrun node that has just come waits for
+// them there, and a torchrun node that has been rank 0 before does not write them again.
 Result<BootstrapStore> tell_again(BootstrapStore where, Store& round_store) {
   const auto there = round_store.check({kAddressKey, kPortKey});
   if (!there) return tl::unexpected(there.error());
@@ -97,10 +97,10 @@ Result<BootstrapStore> Bootstrap::offer() {
 Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
                                         const std::shared_ptr<Store>& store) {
   const NodeId& first = rank_0(joined);
-  // Nobody's workers run between two rounds, and none start before everybody has come through here,
-  // for they wait for ranks that need a word from each: the time to forget the keys of the last
-  // round. The port stays, because others may have kept it. Only where nobody waits for ranks must
-  // it be rank 0 who forgets, before it says where its store is.
+  // The keys of the last round are forgotten now: no workers run between two rounds, and none
+  // start before every node has come through here, because ranks are assigned when each node has
+  // reported. The port stays, because other nodes may have kept it. Where no node waits for ranks,
+  // only rank 0 may forget the keys, before it says where its store is.
   if (server_ && (first == self || !nodes_are_identical())) server_->clear();
   const auto round_store = make_prefix_store(wire::round_prefix(run_id_, joined.round), store);
   if (first != self) {
@@ -114,7 +114,7 @@ Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
     return where;
   }
   if (shared_ && has_torchrun_nodes(joined)) {
-    // They stay with the pair of their first round, whoever is rank 0 now: so must everybody.
+    // They stay with the address of their first round, whichever node is rank 0 now; so all must.
     auto earlier = of_earlier_rounds(joined.round, store);
     if (!earlier) return tl::unexpected(earlier.error());
     const bool is_ours =

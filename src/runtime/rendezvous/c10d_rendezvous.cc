@@ -43,7 +43,7 @@ struct Limits {
   Duration read_timeout;
 };
 
-// If this node serves the store, it does so for as long as somebody has such a function. The name
+// If this node serves the store, it does so for as long as a copy of this function exists. The name
 // is looked up each time: a host may come back at another address.
 StoreOpener opener(const std::shared_ptr<RendezvousStore>& found, RendezvousStoreOptions options,
                    const Limits& limits) {
@@ -64,7 +64,7 @@ StoreOpener opener(const std::shared_ptr<RendezvousStore>& found, RendezvousStor
 // wherever the name leads.
 constexpr Duration kKnownAddressLimit = 1s;
 constexpr Duration kNameLimit = 2s;
-// Each try for the first.
+// For each try to open the first session.
 constexpr Duration kSessionLimit = 5s;
 constexpr Duration kPauseBetweenTries = 100ms;
 
@@ -119,7 +119,7 @@ std::function<Result<OpenedSession>()> session_opener(const std::string& address
   };
 }
 
-// Without a coordinator nobody would keep groups whole.
+// Without a coordinator, nothing would keep groups whole.
 Result<void> check_shared_state_will_do(const RendezvousParameters& parameters,
                                         const AgentPart* part) {
   if (part == nullptr || part->rules.segment == 0) return {};
@@ -228,7 +228,7 @@ Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* pa
   auto states = owner->store->clone();
   if (!states) return tl::unexpected(states.error());
   (*states)->set_timeout(patience(*read_timeout, *settings));
-  // One try of many, for the states: whoever needs them decides how long to go on.
+  // One try for the states; the caller that needs them decides how long to go on.
   const StoreOpener reopen_states =
       opener(owner, options, {.each_try = 2s, .read_timeout = patience(*read_timeout, *settings)});
   auto backend = make_store_backend(*states, parameters.run_id, reopen_states);

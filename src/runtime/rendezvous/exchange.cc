@@ -21,12 +21,12 @@ using core::rendezvous::AssignedRanks;
 using core::rendezvous::RoleInfo;
 
 constexpr std::string_view kExit = "torchelastic/agent/terminal_state";
-// So long an end of the wait goes unnoticed.
+// How long it may take to notice that there is no use in waiting.
 constexpr Duration kSlice = 250ms;
 
 std::string exit_key(std::string_view rest) { return std::string(kExit).append(rest); }
 
-// Until the keys are there, the store's time is over, or there is no use in waiting any more.
+// Waits until the keys are there, the store's time limit has passed, or `go_on` says no.
 Result<void> wait_while(Store& store, const Store::Keys& keys, const std::function<bool()>& go_on) {
   if (!go_on) return store.wait(keys);
   const Instant until = io::deadline_after(store.timeout());

@@ -31,10 +31,10 @@ using Attempt = tl::expected<T, Failure>;
 
 // How often a waiting call looks whether it was told to stop, and whether a line is due.
 constexpr Duration kTick = 100ms;
-// One try. A server that takes our connection and is silent for so long is stuck, or has been gone
+// For one try. A server that takes our connection and is silent for so long is stuck, or has gone
 // since; a new connection will tell.
 constexpr Duration kTryLimit = 20s;
-// How long a host may take to learn its own address. It can do without.
+// How long a host may take to learn its own address. It can do without it.
 constexpr Duration kOwnNameLimit = 2s;
 
 bool same_name(const std::string& a, const std::string& b) {
@@ -43,7 +43,7 @@ bool same_name(const std::string& a, const std::string& b) {
 
 bool is_localhost(const std::string& host) { return same_name(host, "localhost"); }
 
-// A machine full of containers has hundreds; nobody reads so many.
+// A machine full of containers has hundreds of addresses, too many for a message.
 std::string list(const Addresses& addresses) {
   constexpr std::size_t kMost = 16;
   std::string text;
@@ -62,10 +62,10 @@ Addresses loopback(std::uint16_t port) {
 class Search {
  public:
   enum class Role {
-    Host,    // Told to be.
-    Either,  // Whoever owns the endpoint and is first.
-    Client,  // Told to be.
-    Again,   // A client that has been there before.
+    Host,    // is_host=true.
+    Either,  // Host if it is the first to bind an endpoint that is its own, else client.
+    Client,  // is_host=false.
+    Again,   // A client that comes back.
   };
 
   Search(Endpoint endpoint, const RendezvousStoreOptions& options, Role role)
@@ -78,8 +78,8 @@ class Search {
         next_status_(io::now() + options.first_status) {}
 
   Result<RendezvousStore> run() {
-    // Two nodes that start at the same moment find each other within milliseconds; those who wait
-    // for minutes are thousands, perhaps, and must not keep the host from its work.
+    // Two nodes that start at the same moment find each other within milliseconds; nodes that wait
+    // for minutes may be thousands, and must not keep the host from its work.
     Backoff backoff(50ms, 1200ms);
     for (;;) {
       auto met = try_once();
@@ -88,7 +88,7 @@ class Search {
       if (!last_.may_pass()) return fail(last_.why.kind, describe_end());
       const Duration left = deadline_ - io::now();
       if (left < kTick / 2) return fail(ErrorKind::Timeout, describe_end());
-      // Not a pause too far: the last try comes shortly before the end.
+      // Half of what is left at most, so that the last try comes shortly before the end.
       const Instant next = io::now() + std::min(backoff.next(), left / 2);
       while (io::now() < next) {
         if (is_cancelled()) return fail(ErrorKind::Cancelled, cancelled_message());
@@ -115,8 +115,8 @@ class Search {
 
     auto found = look_up(deadline_);
     resolved_ = found.value_or(Addresses{});
-    if (!found && is_own_name())
-      found = loopback(endpoint_.port);  // Known to nobody but ourselves.
+    // Our own name may be known to no name service.
+    if (!found && is_own_name()) found = loopback(endpoint_.port);
     if (!found) return tl::unexpected(found.error());
     if (role_ == Role::Either && !owner && owns_one_of(resolved_)) {
       if (auto served = serve(); !served) return tl::unexpected(served.error());
@@ -148,8 +148,8 @@ class Search {
                        [&](const io::Address& one) { return io::is_local(one, own); });
   }
 
-  // Becomes host, or learns why not. That is a failure only for who was told to be host; for all
-  // others somebody on this machine was faster, and is there to be reached.
+  // Becomes host, or learns why not. That is a failure only for a node that was told to be host;
+  // for any other, another process of this machine was faster, and can be reached.
   Attempt<void> serve() {
     StoreServerOptions where{.host = "::",
                              .port = endpoint_.port,
@@ -223,8 +223,8 @@ class Search {
     return io::host_text(local_end);
   }
 
-  // Runs on a thread of its own what may block until our deadline; meanwhile we can be told to
-  // stop, and say what we wait for. The two share nothing but the answer.
+  // Runs `work`, which may block until our deadline, on a thread of its own. Meanwhile this thread
+  // can be told to stop, and reports what it waits for. The two share nothing but the answer.
   template <class Work>
   auto run_interruptibly(Work work) -> decltype(work()) {
     std::promise<decltype(work())> promise;
@@ -265,7 +265,7 @@ class Search {
     std::string line = fmt::format(
         "waiting for the store at {}: {}; gives up in {} ({})", where(), last_.why.message,
         in_words(std::max(deadline_ - now, Duration{})), options_.limit_name);
-    // What is long is said once, and again when it has changed.
+    // The long part is said once, and again only when it has changed.
     if (std::string hint = describe_circumstances(); hint != hinted_) {
       line += ". " + hint;
       hinted_ = std::move(hint);
@@ -273,7 +273,7 @@ class Search {
     options_.on_status(line);
   }
 
-  // What one has to know to see why nobody is there.
+  // What people need to know to see why no store answers.
   std::string describe_circumstances() const {
     if (last_.answered) return last_.advice();
     if (role_ == Role::Again || server_ != nullptr) return "Is the node that hosts it still up?";
@@ -334,7 +334,7 @@ class Search {
   bool tried_ = false;
   std::string not_host_because_;
   std::string hinted_;
-  bool shown_ = false;  // That we wait.
+  bool shown_ = false;  // Whether on_wait has been told that we wait.
 };
 
 Result<void> check_options(const Endpoint& endpoint, const RendezvousStoreOptions& options) {

@@ -76,7 +76,7 @@ std::vector<NodeId> by_rank(const State& state) {
 }
 
 Duration since(Stamp then, Stamp now) {
-  // Stamps are a stranger's: their difference may be more than fits.
+  // Stamps come from other machines: their difference may be more than fits.
   const double micros = static_cast<double>(now.micros) - static_cast<double>(then.micros);
   constexpr double kCentury = 100.0 * 365 * 24 * 3600 * 1e6;
   return std::chrono::microseconds(
@@ -219,7 +219,7 @@ Result<Closing> close_run(const std::shared_ptr<Store>& store, const std::string
     const auto answer = (*backend)->set_state(wire::encode_state(*state), (*present)->token);
     if (!answer) return tl::unexpected(answer.error());
     if (answer->won) {
-      (*backend)->announce_left(left);  // Whoever waits for the round wakes, and sees it.
+      (*backend)->announce_left(left);  // Nodes that wait for the round wake, and see it.
       return Closing{.was_closed = false, .state = std::move(*state)};
     }
     if (io::now() > give_up)

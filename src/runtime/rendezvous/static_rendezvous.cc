@@ -1,5 +1,5 @@
-// The static backend: ranks are given beforehand, nobody comes or goes. The nodes only wait for
-// each other once, at the store that rank 0 serves.
+// The static backend: ranks are given beforehand, and no node comes or goes. The nodes only wait
+// for each other once, at the store that rank 0 serves.
 #include <fmt/core.h>
 
 #include <algorithm>

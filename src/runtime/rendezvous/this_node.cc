@@ -23,8 +23,8 @@ bool fits_the_state(std::string_view name) {
 }  // namespace
 
 core::rendezvous::NodeId make_node_id(const std::string& address) {
-  // From a random number on: in a container every agent has the same pid, and one that is started
-  // again must not be taken for the one before it.
+  // It counts from a random number: in a container every agent has the same pid, and one that is
+  // started again must not be taken for the one before it.
   static std::atomic<std::int64_t> next_local_id{std::random_device{}() >> 1};
   return {.address = address, .pid = ::getpid(), .local_id = next_local_id++};
 }
