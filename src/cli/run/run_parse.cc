@@ -1,5 +1,7 @@
 // From words and variables to RunFlags. The library holds the options and converts their values;
 // the words are told apart here, because the library would also look at the script's own.
+#include <fmt/core.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -114,7 +116,7 @@ std::string listed(const std::vector<std::string>& values) {
 tl::unexpected<Error> wrong(const std::string& source, const std::string& value,
                             const std::string& wanted) {
   return fail(ErrorKind::InvalidArgument,
-              source + " is " + printable(value) + "; it takes " + wanted);
+              fmt::format("{} is {}; it takes {}", source, printable(value), wanted));
 }
 
 bool is_number(const std::string& text) {

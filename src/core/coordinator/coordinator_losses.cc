@@ -1,4 +1,6 @@
 // Which nodes are lost, with a session or without, and how nodes without one change the state.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -63,7 +65,7 @@ void Coordinator::find_lost(Now now, Effects& effects) {
   const auto names = [&](const std::vector<NodeId>& ids) {
     std::string first = nodes_.at(ids.front()).claim.name;
     if (ids.size() == 1) return first + " is gone";
-    return first + " and " + std::to_string(ids.size() - 1) + " more are gone";
+    return fmt::format("{} and {} more are gone", first, ids.size() - 1);
   };
   // All at once: a silent node must not be sealed in just because another one was dropped first.
   std::vector<NodeId> gone = closed;
@@ -72,10 +74,9 @@ void Coordinator::find_lost(Now now, Effects& effects) {
     std::string why;
     if (silent.empty()) why = ": its connection was closed";
     if (closed.empty())
-      why = ": nothing was heard for " +
-            std::to_string(
-                std::chrono::duration_cast<std::chrono::seconds>(rules_.heartbeat_limit).count()) +
-            " s";
+      why = fmt::format(
+          ": nothing was heard for {} s",
+          std::chrono::duration_cast<std::chrono::seconds>(rules_.heartbeat_limit).count());
     lose(gone, names(gone) + why, now, effects);
   }
   const auto hold_until = restoring_.hold_until();

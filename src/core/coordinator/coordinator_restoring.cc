@@ -1,4 +1,6 @@
 // A coordinator that was started again: earlier rounds are taken up as nodes tell of them.
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "core/coordinator/coordinator.h"
@@ -82,8 +84,8 @@ void Coordinator::end_hold(Now now, Effects& effects) {
   if (state_.closed) return;
   if (last_round_.number() && found.missing > 0)
     stop_round({.why = Stop::Why::Members,
-                .text = std::to_string(found.missing) +
-                        " of the round have not come back to the coordinator"},
+                .text = fmt::format("{} of the round have not come back to the coordinator",
+                                    found.missing)},
                now, effects);
   if (state_.closed) return;
   // All members were here and left their round, so there is nothing to wait for.

@@ -1,7 +1,10 @@
 // How a run stands, for people.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "core/coordinator/coordinator.h"
 
 namespace regroup::core::coordinator {
@@ -64,8 +67,8 @@ RunStatus Coordinator::status(Now now) const {
     if (wait.last_call_end) status.awaited += describe_limit(wait);
   }
   if (!state_.closed && state_.complete && !is_running())
-    status.awaited = "round " + std::to_string(state_.round) +
-                     " is being stopped: " + last_round_.why_stopped().text;
+    status.awaited =
+        fmt::format("round {} is being stopped: {}", state_.round, last_round_.why_stopped().text);
   return status;
 }
 
@@ -113,11 +116,11 @@ Progress Coordinator::progress_of(const Node& node, Instant now,
   }
   const NodeId nobody;
   if (!of_round)
-    of_round = state_.complete ? "round " + std::to_string(state_.round) + " runs with " +
-                                     std::to_string(members) + (members == 1 ? " node" : " nodes")
-                               : describe_progress(waiting(nobody, now));
-  const std::string of_group = std::to_string(odd) + " of " + std::to_string(rules_.segment) +
-                               " nodes of group " + node.claim.group + " here";
+    of_round = state_.complete
+                   ? fmt::format("round {} runs with {}", state_.round, count_of(members, "node"))
+                   : describe_progress(waiting(nobody, now));
+  const std::string of_group =
+      fmt::format("{} of {} nodes of group {} here", odd, rules_.segment, node.claim.group);
   progress.text = *of_round + "; this node waits for its group: " + of_group;
   progress.brief = "waiting for the group: " + of_group;
   // While a round runs it is a spare like any other; before that, its join timeout is what it waits

@@ -1,5 +1,7 @@
 #include "runtime/evidence/process_failure.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 
 #include "io/process/signals.h"
@@ -14,7 +16,7 @@ std::string end_in_words(const EndedWorker& worker) {
   const auto end = worker.outcome.end;
   const auto& exit = worker.outcome.exit;
   if (end == End::Survived) return "cannot be killed";
-  if (exit.signal == 0) return "ended with exit code " + std::to_string(exit.code);
+  if (exit.signal == 0) return fmt::format("ended with exit code {}", exit.code);
   std::string text = "killed by " + io::signal_name(exit.signal);
   // "killed by SIGKILL (killed)" would say it twice.
   if (exit.signal != SIGKILL) text += " (" + io::signal_in_words(exit.signal) + ")";
