@@ -278,7 +278,10 @@ Effects Agent::follow_while_running() {
       then_ = AfterStop::Rejoin;
       return {Tell{Tell::What::MembersChanged, "the run has ended without this node"}, stop};
     case Order::Kind::RunFailed:
-      if (order_.is_ours) return {};
+      // A worker of ours has failed too, and the coordinator has heard of another's first. Our
+      // workers are being stopped already; the verdict is looked at when they have ended, as it is
+      // when it comes later.
+      if (order_.is_ours || (failed_ && told_count_)) return {};
       doing_ = Doing::Stopping;
       then_ = AfterStop::End;
       return {Tell{Tell::What::RunFailed, order_.text}, stop};

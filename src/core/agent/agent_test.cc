@@ -264,6 +264,24 @@ TEST(CoordinatedAgent, EndsWhenNoRestartIsLeft) {
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
 }
 
+// It makes no difference whether the verdict comes before or after our workers have ended.
+TEST(CoordinatedAgent, OfTwoFailuresInTheSameInstantTheCoordinatorsFirstIsTheCause) {
+  const Order elsewhere{.kind = Kind::RunFailed, .text = "rank 3 failed", .is_failure = true};
+  Agent early = coordinated();
+  early.on_worker_failed();
+  EXPECT_THAT(early.on_order(elsewhere), IsEmpty());
+  EXPECT_THAT(early.on_group_over(GroupEnd::Failed, at(0s)),
+              ElementsAre(Effect(Ask{}), Effect(Leave{false})));
+  Agent late = coordinated();
+  late.on_worker_failed();
+  EXPECT_THAT(late.on_group_over(GroupEnd::Failed, at(0s)), only(Ask{}));
+  EXPECT_THAT(late.on_order(elsewhere), only(Leave{false}));
+  for (Agent* agent : {&early, &late}) {
+    EXPECT_EQ(agent->verdict(), "rank 3 failed");
+    EXPECT_THAT(agent->on_left(), only(Finish{Ending::Failed}));
+  }
+}
+
 TEST(CoordinatedAgent, GoesByWhatItKnowsWhenNobodyDecides) {
   Agent some_left = coordinated(2, 3);
   some_left.on_group_over(GroupEnd::Failed, at(0s));

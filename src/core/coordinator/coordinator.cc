@@ -88,13 +88,21 @@ void Coordinator::on_hello(SessionId session, Hello hello, Now now, Effects& eff
                                         restore(node, *hello.running, now, effects));
   send(node, Welcome{.member = member, .rules = rules_}, effects);
   if (succeeded_) return send(node, Over{}, effects);
-  if (end_) return send(node, *end_, effects);
+  if (end_) {
+    // What it said of its end may have been lost with its last connection.
+    if (workers_run_on() && hello.running && hello.running->done &&
+        last_round_.is(hello.running->place.round))
+      mark_done(node, effects);
+    return send(node, *end_, effects);
+  }
   if (!hello.running) return;
   const bool stays = state_.complete && state_.round == hello.running->place.round &&
                      state_.participants.contains(node.id);
   if (!stays) node.doing = Doing::Idle;
-  if (stays && node.doing != Doing::Done)
-    node.doing = hello.running->done ? Doing::Done : Doing::Running;
+  if (stays && node.doing != Doing::Done) {
+    node.doing = Doing::Running;
+    if (hello.running->done) mark_done(node, effects);
+  }
   if (member) return succeed_if_all_are_done(now, effects);
   const bool was_told = last_round_.is_stopped(hello.running->place.round);
   Stop stop = was_told ? stop_for(node) : Stop{.why = Stop::Why::Members, .text = dropped_text()};
@@ -145,6 +153,7 @@ void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effect
     return lose({node.id}, why, now, effects);
   }
   const std::string before = phase(state_);
+  leave_council(node, effects);
   node.join = join;
   node.doing = Doing::Joining;
   node.arrived = ++arrivals_;
@@ -193,10 +202,9 @@ void Coordinator::judge_failure(const Node& node, const Failed& failed, Now now,
 }
 
 void Coordinator::on_done(Node& node, const Done& done, Now now, Effects& effects) {
-  if (workers_run_on() && last_round_.is(done.round)) node.doing = Doing::Done;
+  if (workers_run_on() && last_round_.is(done.round)) mark_done(node, effects);
   if (!is_running() || done.round != state_.round || node.doing != Doing::Running) return;
-  leaves_council(node, effects);
-  node.doing = Doing::Done;
+  mark_done(node, effects);
   succeed_if_all_are_done(now, effects);
 }
 
@@ -223,7 +231,7 @@ void Coordinator::on_leave(Node& node, const Leave& leave, Now now, Effects& eff
   node.session.reset();
   if (is_done && !state_.closed) return;  // Its work is done, and stays done.
   // It has ended the run itself, whatever it leaves behind.
-  if (leave.close) node.doing = Doing::Done;
+  if (leave.close) mark_done(node, effects);
   lose({id}, name + " has left" + (leave.why.empty() ? "" : ": " + leave.why), now, effects);
 }
 

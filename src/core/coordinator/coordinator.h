@@ -100,11 +100,13 @@ class Coordinator {
   // coordinator_hang.cc: whether the round hangs, and which node is to blame.
   void on_stalled(const Node& node, const Stalled& stalled, Effects& effects);
   void on_where(const Node& node, const Where& where, Effects& effects);
-  // The node's workers have ended: it has nothing more to say about a hang.
-  void leaves_council(const Node& node, Effects& effects);
-  // Its rank in the running round, if it speaks of that one; none: the message is ignored.
+  // The node has no workers in the round any more: those elsewhere wait for them in vain.
+  void leave_council(const Node& node, Effects& effects);
+  void mark_done(Node& node, Effects& effects);  // Because its workers have succeeded.
+  // Its rank in the last round, if it speaks of that one; none: it is ignored.
   std::optional<std::int64_t> seat_of(const Node& node, std::int64_t round) const;
-  void tell_members(const FromCoordinator& message, Effects& effects) const;
+  void tell_running(const FromCoordinator& message, Effects& effects) const;
+  hang::Council& council();  // Of the last round.
 
   // coordinator_losses.cc: which nodes are gone, and what nodes without a session have changed.
   void lose(const std::vector<rendezvous::NodeId>& lost, const std::string& why, Now now,

@@ -14,6 +14,9 @@ void Coordinator::lose(const std::vector<NodeId>& lost, const std::string& why, 
                        Effects& effects) {
   const std::string before = phase(state_);
   const std::size_t members = state_.participants.size();
+  for (const NodeId& id : lost)
+    if (const auto found = nodes_.find(id); found != nodes_.end())
+      leave_council(found->second, effects);
   if (!state_.closed) state_ = without(std::move(state_), lost, settings_);
   // This holds for a closed run as well: its workers keep running without the lost node's.
   bool runs_on_without = false;

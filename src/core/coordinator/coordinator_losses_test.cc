@@ -100,6 +100,17 @@ TEST(Coordinator, AClosedRunStillHearsThatANodeIsLost) {
   EXPECT_EQ(run.last<Stop>("c")->why, Stop::Why::Closed);
 }
 
+TEST(Coordinator, AClosedRunHearsFromANodeThatComesBackThatItIsDone) {
+  ScriptedRun run({.min_nodes = 3, .max_nodes = 3});
+  run.start({"a", "b", "c"});
+  run.say("a", Leave{.close = true});
+  run.close("b");
+  run.hello("b",
+            {.running = Running{.place = {.round = 0, .rank = 1, .world_size = 3}, .done = true}});
+  run.say("b", Leave{});
+  EXPECT_EQ(run.last<Stop>("c")->why, Stop::Why::Closed);
+}
+
 TEST(Coordinator, ANodeThatIsDoneMayFallSilent) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
   run.start({"a", "b"});

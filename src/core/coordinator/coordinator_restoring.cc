@@ -82,11 +82,16 @@ void Coordinator::end_hold(Now now, Effects& effects) {
     if (const auto node = nodes_.find(found.failure->first); node != nodes_.end())
       judge_failure(node->second, found.failure->second, now, effects);
   if (state_.closed) return;
+  if (last_round_.number())
+    council().on_missing(last_round_.world_size() - restoring_.ranks_taken());
   if (last_round_.number() && found.missing > 0)
-    stop_round({.why = Stop::Why::Members,
-                .text = fmt::format("{} of the round have not come back to the coordinator",
-                                    found.missing)},
-               now, effects);
+    stop_round(
+        {.why = Stop::Why::Members,
+         .text = found.missing == 1 ? "a node of the round has not come back to the coordinator"
+                                    : fmt::format("{} nodes of the round have not come back to the "
+                                                  "coordinator",
+                                                  found.missing)},
+        now, effects);
   if (state_.closed) return;
   // All members were here and left their round, so there is nothing to wait for.
   if (!last_round_.number() && found.whole_round) last_round_.left_by_all(*found.whole_round);

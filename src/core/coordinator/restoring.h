@@ -52,6 +52,7 @@ class Restoring {
   void hold_for_round(Instant now);
   // False: another node has come back with this rank.
   bool take_rank(std::int64_t rank) { return ranks_.insert(rank).second; }
+  std::int64_t ranks_taken() const { return static_cast<std::int64_t>(ranks_.size()); }
 
   bool is_holding() const { return hold_until_.has_value(); }
   std::optional<Instant> hold_until() const { return hold_until_; }
