@@ -23,14 +23,6 @@ constexpr Duration kSay = 30s;
 // run that is not over may be theirs.
 constexpr Duration kComeBack = 2s;
 
-std::string describe(const CoordinatorCounters& c, const Presence& present) {
-  const auto n = [](std::uint64_t number) { return std::to_string(number); };
-  return "sessions " + n(c.sessions) + " now, " + n(c.sessions_ever) + " ever; runs under way " +
-         n(present.runs) + ", nodes " + n(present.nodes) + "; messages in " + n(c.messages_in) +
-         ", out " + n(c.messages_out) + "; in " + n(c.bytes_in) + " bytes, out " + n(c.bytes_out) +
-         " bytes; closed: refused " + n(c.refused);
-}
-
 class Service {
  public:
   Service(io::Loop& loop, const StoreServiceOptions& options)
@@ -71,7 +63,8 @@ class Service {
   void log_counters() {
     log_info("store: " + runtime::describe(host_->counters()));
     if (const CoordinatorHost* coordinator = host_->coordinator())
-      log_info("coordinator: " + describe(coordinator->counters(), coordinator->presence()));
+      log_info("coordinator: " +
+               runtime::describe(coordinator->counters(), coordinator->presence()));
   }
 
   Presence presence() {
