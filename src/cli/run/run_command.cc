@@ -156,7 +156,7 @@ Result<Prepared> prepare(const RunFlags& flags) {
   agent.logs = std::move(*logs);
   agent.signals_to_handle = std::move(choices->signals.handle);
   agent.signals_to_forward = std::move(choices->signals.forward);
-  const auto shared = runtime::parse_signals(flags.restarts.preempt_signal);
+  const auto shared = runtime::parse_signals(flags.preempt_signal);
   if (!shared.unknown.empty())
     return fail(ErrorKind::InvalidArgument,
                 "--preempt-signal: " + printable(shared.unknown.front()) +

@@ -47,9 +47,12 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options,
                 // decides anything.
                 .decision_limit = kDecisionLimit + options_.rules.heartbeat_limit}),
       records_(options_, [this](AgentEvent::What what) { tell(std::move(what)); }),
-      deadline_(loop),
-      begun_(io::now()),
-      begun_micros_(io::utc_micros()) {
+      deadline_(loop) {
+  health_.run_id = options_.rendezvous.run_id;
+  health_.role = options_.spec.role;
+  health_.max_restarts = options_.spec.max_restarts;
+  health_.begun = io::now();
+  health_.begun_micros = io::utc_micros();
   AgentPart part{.role = options_.spec.role,
                  .workers = options_.spec.local_world_size,
                  .rules = options_.rules};
@@ -196,7 +199,7 @@ void AgentHost::join() {
 void AgentHost::joined(JoinedRound round) {
   round_ = std::move(round);
   records_.joined(*round_);
-  ++rounds_joined_;
+  ++health_.rounds;
   tell(AgentEvent::Joined{.took = round_->took_to_meet + round_->took_to_assign});
   if (!round_->info.restart_count && core::run::ask_for_a_coordinator(options_.rules) &&
       !std::exchange(warned_, true))
@@ -266,7 +269,7 @@ Result<void> AgentHost::start_group(int restart_count) {
 void AgentHost::worker_failed(const ProcessFailure& failure) {
   report(failure);
   records_.stopping();
-  last_failure_ = health_of(failure);
+  health_.last_failure = health_of(failure);
   untold_failure_ = failure;
   play(machine_.on_worker_failed(io::now()));
 }
@@ -279,7 +282,7 @@ void AgentHost::group_over(WorkersResult result) {
   }
   const GroupEnd end = end_of(result);
   result_.cause = result.cause;
-  if (result.cause) last_failure_ = health_of(*result.cause);
+  if (result.cause) health_.last_failure = health_of(*result.cause);
   result_.failures.clear();
   for (const ProcessFailure& failure : result.failures)
     result_.failures.emplace(failure.global_rank, failure);

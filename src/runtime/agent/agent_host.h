@@ -88,11 +88,8 @@ class AgentHost {
 
   // For health().
   std::function<void()> changed_;
-  Instant begun_;
-  std::int64_t begun_micros_;
-  std::int64_t rounds_joined_ = 0;
-  std::string waiting_;  // While joining: for what.
-  std::optional<HealthFailure> last_failure_;
+  HealthSnapshot health_;  // What happens is counted here; health() adds how things stand.
+  std::string waiting_;    // While joining: for what.
 };
 
 }  // namespace regroup::runtime

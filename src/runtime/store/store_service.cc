@@ -25,14 +25,6 @@ constexpr Duration kSay = 30s;
 // run that is not over may be theirs.
 constexpr Duration kComeBack = 2s;
 
-std::string describe(const CoordinatorCounters& c, const Presence& present) {
-  return fmt::format(
-      "sessions {} now, {} ever; runs under way {}, nodes {}; messages in {}, out {}; in {} bytes, "
-      "out {} bytes; closed: refused {}",
-      c.sessions, c.sessions_ever, present.runs, present.nodes, c.messages_in, c.messages_out,
-      c.bytes_in, c.bytes_out, c.refused);
-}
-
 class Service {
  public:
   Service(io::Loop& loop, const StoreServiceOptions& options)
@@ -73,7 +65,8 @@ class Service {
   void log_counters() {
     log_info("store: " + runtime::describe(host_->counters()));
     if (const CoordinatorHost* coordinator = host_->coordinator())
-      log_info("coordinator: " + describe(coordinator->counters(), coordinator->presence()));
+      log_info("coordinator: " +
+               runtime::describe(coordinator->counters(), coordinator->presence()));
   }
 
   Presence presence() {
