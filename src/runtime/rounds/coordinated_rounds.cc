@@ -125,16 +125,21 @@ void CoordinatedRounds::play(Membership::Effects effects) {
                                         .brief = waits.brief,
                                         .until = waits.until});
               },
-              [this](const Membership::Forward& forward) {
-                events_.warned(forward.signal, forward.node);
-              },
-              [this](const Membership::Hangs& now) { events_.hangs(now.all_say_so); },
-              [this](const Membership::Blamed& now) { events_.blamed(now.blame); },
+              [this](const Membership::HandOn& told) { hand_on(told.message); },
               [this](const Membership::Flush&) {
                 session_->flush(kGoodbyeLimit, [this] { flushed(); });
               }},
         effect);
   arm();
+}
+
+void CoordinatedRounds::hand_on(const ForWorkers& message) {
+  std::visit(Cases{[this](const Warned& warned) {
+                     events_.warned(static_cast<int>(warned.signal), warned.node);
+                   },
+                   [this](const Hangs& hangs) { events_.hangs(hangs.all_say_so); },
+                   [this](const Blamed& blamed) { events_.blamed(blamed.blame); }},
+             message);
 }
 
 void CoordinatedRounds::arm() {
@@ -256,7 +261,7 @@ void CoordinatedRounds::failed(const WorkerFailure& failure) {
 }
 
 bool CoordinatedRounds::warn(int signal) {
-  play(membership_.warn(signal));
+  play(membership_.report(Warn{.signal = signal}));
   return true;
 }
 
@@ -265,7 +270,7 @@ void CoordinatedRounds::say_stalled(std::optional<core::hang::Votes> votes) {
 }
 
 void CoordinatedRounds::say_where(std::vector<core::hang::RankAt> ours) {
-  play(membership_.where(std::move(ours)));
+  play(membership_.report(Where{.ranks = std::move(ours)}));
 }
 
 // ---- The end ----

@@ -49,6 +49,7 @@ class CoordinatedRounds final : public Rounds {
 
   void hear(core::coordinator::FromCoordinator message);
   void play(core::agent::Membership::Effects effects);
+  void hand_on(const core::coordinator::ForWorkers& message);
   void arm();
   void ordered(core::agent::Order order);
   void in_round(const core::coordinator::Sealed& sealed);
