@@ -1,6 +1,7 @@
 #include "core/agent/membership.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "base/text.h"
@@ -13,6 +14,28 @@ namespace {
 
 // The time that is left changes without anybody saying so.
 constexpr Duration kTellAgain = 1s;
+
+std::optional<ForWorkers> take_for_workers(FromCoordinator& message) {
+  return std::visit(
+      []<class Message>(Message& one) -> std::optional<ForWorkers> {
+        if constexpr (std::is_constructible_v<ForWorkers, Message>)
+          return std::move(one);
+        else
+          return std::nullopt;
+      },
+      message);
+}
+
+bool is_of_round(const ForWorkers& message, std::int64_t round) {
+  return std::visit(
+      [round](const auto& one) {
+        if constexpr (requires { one.round; })
+          return one.round == round;
+        else
+          return true;
+      },
+      message);
+}
 
 }  // namespace
 
@@ -65,18 +88,11 @@ Membership::Effects Membership::done() {
   return {Say{member_.done()}};
 }
 
-Membership::Effects Membership::warn(int signal) { return {Say{Warn{.signal = signal}}}; }
-
 Membership::Effects Membership::stalled(std::optional<hang::Votes> votes) {
   if (!in_round() || (!votes && !is_stalled_)) return {};
   is_stalled_ = votes.has_value();
   // Said again at every look, because a coordinator may have been started again in between.
-  return {Say{Stalled{.round = member_.sealed()->round, .votes = votes}}};
-}
-
-Membership::Effects Membership::where(std::vector<hang::RankAt> ranks) {
-  if (!in_round()) return {};
-  return {Say{Where{.round = member_.sealed()->round, .ranks = std::move(ranks)}}};
+  return report(Stalled{.votes = votes});
 }
 
 Membership::Effects Membership::leave(bool close, Instant now) {
@@ -93,20 +109,12 @@ Membership::Effects Membership::leave(bool close, Instant now) {
 }
 
 Membership::Effects Membership::on_message(FromCoordinator message, Instant now) {
-  if (const auto* warned = std::get_if<Warned>(&message))
-    return {Forward{static_cast<int>(warned->signal), warned->node}};
-  const auto is_of_our_round = [this](std::int64_t round) {
-    return in_round() && round == member_.sealed()->round;
-  };
-  if (const auto* hangs = std::get_if<coordinator::Hangs>(&message)) {
-    if (!is_of_our_round(hangs->round)) return {};
-    return {Hangs{hangs->all_say_so}};
-  }
-  if (auto* blamed = std::get_if<coordinator::Blamed>(&message)) {
-    if (!is_of_our_round(blamed->round)) return {};
-    return {Blamed{std::move(blamed->blame)}};
-  }
   Effects effects;
+  if (auto for_workers = take_for_workers(message)) {
+    if (in_round() && is_of_round(*for_workers, member_.sealed()->round))
+      effects.emplace_back(HandOn{std::move(*for_workers)});
+    return effects;
+  }
   const auto* refused = std::get_if<Refused>(&message);
   const bool may_pass = refused != nullptr && !refused->lasting;
   member_.on_message(std::move(message));

@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,7 +17,6 @@
 #include "core/agent/order.h"
 #include "core/coordinator/member.h"
 #include "core/coordinator/messages.h"
-#include "core/hang/blame.h"
 #include "core/hang/hang.h"
 #include "regroup/result.h"
 
@@ -57,23 +57,13 @@ class Membership {
     std::string brief;             // "waiting for nodes: 5 of 6..8 here"
     std::optional<Instant> until;  // When that is over; none: never.
   };
-  // Another node was warned by a signal: the workers should have it.
-  struct Forward {
-    int signal = 15;
-    std::string node;
-  };
-  // Whether the workers of all nodes are stalled, and it makes a hang.
-  struct Hangs {
-    bool all_say_so = false;
-  };
-  // In a hang, once all nodes have said where their ranks are.
-  struct Blamed {
-    hang::Blame blame;
+  // What the coordinator says to the workers, as it came.
+  struct HandOn {
+    coordinator::ForWorkers message;
   };
   // Nothing is left to be said: once the coordinator has heard it all, this node is gone.
   struct Flush {};
-  using Effect =
-      std::variant<Say, Joined, JoinFailed, Ordered, Reached, Waits, Forward, Hangs, Blamed, Flush>;
+  using Effect = std::variant<Say, Joined, JoinFailed, Ordered, Reached, Waits, HandOn, Flush>;
   using Effects = std::vector<Effect>;
 
   Membership(coordinator::Hello hello, Settings settings);
@@ -85,11 +75,16 @@ class Membership {
   // Nothing comes of these outside of a round.
   Effects failed(coordinator::Failure failure);
   Effects done();
-  Effects warn(int signal);
-  // Whether this node's workers are stalled, at every look (empty: they are not; it is said once);
-  // and, in a hang, where they are.
+  // Whether this node's workers are stalled, at every look (empty: they are not; it is said once).
   Effects stalled(std::optional<hang::Votes> votes);
-  Effects where(std::vector<hang::RankAt> ranks);
+  // What else the workers have to say; the number of the round is filled in here. It is not
+  // repeated on a new connection.
+  template <class Message>
+  Effects report(Message message) {
+    if (!in_round()) return {};
+    if constexpr (requires { message.round; }) message.round = member_.sealed()->round;
+    return {Say{std::move(message)}};
+  }
 
   // `close`: the run is over for everybody. Ends with Flush.
   Effects leave(bool close, Instant now);

@@ -208,13 +208,40 @@ TEST(Membership, DoesNotWaitForACoordinatorThatIsGone) {
   EXPECT_EQ(of<Membership::Flush>(membership.leave(true, at(3s))).size(), 1u);
 }
 
-TEST(Membership, HandsAWarningOn) {
+TEST(Membership, HandsOnWhatIsForItsWorkersInTheRoundThatItIsIn) {
+  const auto handed_on = [](Membership& membership, const FromCoordinator& message) {
+    std::vector<ForWorkers> all;
+    for (const auto& one : of<Membership::HandOn>(membership.on_message(message, at(2s))))
+      all.push_back(one.message);
+    return all;
+  };
+  const Warned warned{.signal = 10, .node = "n2"};
+  const Hangs hangs{.round = 4, .all_say_so = true};
   Membership membership = in_round();
-  const auto forward =
-      of<Membership::Forward>(membership.on_message(Warned{.signal = 10, .node = "n2"}, at(2s)));
-  ASSERT_EQ(forward.size(), 1u);
-  EXPECT_EQ(forward[0].signal, 10);
-  EXPECT_EQ(forward[0].node, "n2");
+  EXPECT_THAT(handed_on(membership, warned), ElementsAre(ForWorkers(warned)));
+  EXPECT_THAT(handed_on(membership, hangs), ElementsAre(ForWorkers(hangs)));
+  EXPECT_THAT(handed_on(membership, Hangs{.round = 3, .all_say_so = true}), IsEmpty());
+  Membership outside = joining();
+  EXPECT_THAT(handed_on(outside, warned), IsEmpty());
+  EXPECT_THAT(handed_on(outside, hangs), IsEmpty());
+}
+
+TEST(Membership, ReportsOfItsWorkersNameTheRoundThatItIsIn) {
+  Membership membership = in_round();
+  EXPECT_THAT(said<Where>(membership.report(Where{})), ElementsAre(Where{.round = 4}));
+  EXPECT_THAT(said<Warn>(membership.report(Warn{.signal = 10})), ElementsAre(Warn{.signal = 10}));
+  EXPECT_THAT(joining().report(Where{}), IsEmpty());
+}
+
+// Every look is reported while they are stalled, because a coordinator may have been started again.
+TEST(Membership, SaysOnceThatItsWorkersAreStalledNoMore) {
+  Membership membership = in_round();
+  const hang::Votes votes{.suspects = 1};
+  EXPECT_THAT(membership.stalled({}), IsEmpty());
+  EXPECT_EQ(said<Stalled>(membership.stalled(votes)).size(), 1u);
+  EXPECT_EQ(said<Stalled>(membership.stalled(votes)).size(), 1u);
+  EXPECT_THAT(said<Stalled>(membership.stalled({})), ElementsAre(Stalled{.round = 4}));
+  EXPECT_THAT(membership.stalled({}), IsEmpty());
 }
 
 TEST(Membership, SaysAgainOnANewConnectionWhatIsNotAnswered) {

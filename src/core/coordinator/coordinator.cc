@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cases.h"
+
 namespace regroup::core::coordinator {
 
 using namespace rendezvous;
@@ -123,17 +125,18 @@ void Coordinator::on_message(SessionId session, const FromAgent& message, Now no
   Node* node = node_of(session);
   if (node == nullptr) return;
   node->heard = now.instant;
-  if (const auto* join = std::get_if<Join>(&message)) return on_join(*node, *join, now, effects);
-  if (const auto* failed = std::get_if<Failed>(&message))
-    return on_failed(*node, *failed, now, effects);
-  if (const auto* done = std::get_if<Done>(&message)) return on_done(*node, *done, now, effects);
-  if (const auto* leave = std::get_if<Leave>(&message))
-    return on_leave(*node, *leave, now, effects);
-  if (const auto* warn = std::get_if<Warn>(&message)) return on_warn(*node, *warn, effects);
-  if (const auto* stalled = std::get_if<Stalled>(&message))
-    return on_stalled(*node, *stalled, effects);
-  if (const auto* where = std::get_if<Where>(&message)) return on_where(*node, *where, effects);
-  if (const auto* ping = std::get_if<Ping>(&message)) send(*node, Pong{ping->number}, effects);
+  std::visit(
+      Cases{[&](const Join& join) { on_join(*node, join, now, effects); },
+            [&](const Failed& failed) { on_failed(*node, failed, now, effects); },
+            [&](const Done& done) { on_done(*node, done, now, effects); },
+            [&](const Leave& leave) { on_leave(*node, leave, now, effects); },
+            [&](const Ping& ping) { send(*node, Pong{ping.number}, effects); },
+            [&](const Warn& warn) { on_warn(*node, warn, effects); },
+            [&](const Stalled& stalled) { on_stalled(*node, stalled, effects); },
+            [&](const Where& where) { on_where(*node, where, effects); },
+            // These open a connection, and its host has taken them.
+            [](const Hello&) {}, [](const Look&) {}, [](const Prove&) {}, [](const AgentProof&) {}},
+      message);
 }
 
 void Coordinator::on_join(Node& node, const Join& join, Now now, Effects& effects) {

@@ -252,6 +252,10 @@ struct Report {
   friend bool operator==(const Report&, const Report&) = default;
 };
 
+// What concerns the workers alone. Membership (core/agent) hands it on as it is, if the node is in
+// the round that it names.
+using ForWorkers = std::variant<Warned, Hangs, Blamed>;
+
 using FromCoordinator = std::variant<Welcome, Progress, Sealed, Stop, Over, Refused, Pong, Report,
                                      Warned, Challenge, CoordinatorProof, Hangs, Blamed>;
 

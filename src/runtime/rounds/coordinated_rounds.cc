@@ -9,6 +9,7 @@
 #include "core/run/run_rules.h"
 #include "io/loop/clock.h"
 #include "runtime/common/log.h"
+#include "runtime/rendezvous/bootstrap.h"
 #include "runtime/rendezvous/exchange.h"
 #include "runtime/rendezvous/this_node.h"
 #include "runtime/rounds/exit_barrier.h"
@@ -33,21 +34,21 @@ constexpr Duration kHostStays = 5s;
 // and looks this often.
 constexpr Duration kLookAround = 2ms;
 
-Hello hello_of(const RendezvousParameters& parameters, const AgentPart& part,
-               const CoordinatorContact& contact) {
-  const auto& settings = contact.settings;
-  RunRules rules = part.rules;
+Hello hello_of(const CoordinatedRounds::Options& options) {
+  const auto& settings = options.settings;
+  const auto& parameters = options.parameters;
+  RunRules rules = options.part.rules;
   rules.min_nodes = settings.min_nodes;
   rules.max_nodes = settings.max_nodes;
   rules.last_call = settings.last_call_timeout;
   return {.run_id = settings.run_id,
-          .node = make_node_id(contact.address),
-          .claim = {.name = name_of_this_node(parameters, contact.address),
+          .node = make_node_id(options.address),
+          .claim = {.name = name_of_this_node(parameters, options.address),
                     .wish = parameters.node_rank,
                     .held = {},
                     .group = parameters.topology_key},
-          .role = part.role,
-          .workers = part.workers,
+          .role = options.part.role,
+          .workers = options.part.workers,
           .rules = std::move(rules)};
 }
 
@@ -66,34 +67,53 @@ JoinFailed not_joined(const Error& error) {
 
 }  // namespace
 
-CoordinatedRounds::CoordinatedRounds(io::Loop& loop, const RendezvousParameters& parameters,
-                                     AgentPart part, CoordinatorContact contact, RoundEvents events,
-                                     Instant began)
+RoundsWorld world_of(io::Loop& loop, CoordinatorContact contact,
+                     const std::shared_ptr<std::atomic<bool>>& interrupted) {
+  // Shared with helpers, which may outlive the rounds.
+  struct Kept {
+    std::shared_ptr<std::atomic<bool>> interrupted;
+    Bootstrap bootstrap;
+  };
+  const auto kept = std::make_shared<Kept>(
+      Kept{interrupted, Bootstrap(contact.settings.run_id, contact.address, *interrupted)});
+  const auto first = std::make_shared<OpenedSession>(std::move(contact.first));
+  return {.make_session =
+              [&loop, first, connect = std::move(contact.connect)](SessionOptions options) {
+                options.connect = connect;
+                return std::make_unique<Session>(loop, std::move(*first), std::move(options));
+              },
+          .offer = [kept] { return kept->bootstrap.offer(); },
+          .agree =
+              [kept](const State& joined, const core::rendezvous::NodeId& self,
+                     const std::shared_ptr<Store>& store) {
+                return kept->bootstrap.agree(joined, self, store);
+              },
+          .use_agent_store = kept->bootstrap.shared(),
+          .open_store = std::move(contact.open_store),
+          .sessions_here = std::move(contact.sessions_here)};
+}
+
+CoordinatedRounds::CoordinatedRounds(io::Loop& loop, Options options, RoundsWorld world,
+                                     RoundEvents events)
     : loop_(loop),
-      parameters_(parameters),
-      part_(std::move(part)),
+      options_(std::move(options)),
+      world_(std::move(world)),
       events_(std::move(events)),
-      open_store_(std::move(contact.open_store)),
-      sessions_here_(std::move(contact.sessions_here)),
-      run_id_(contact.settings.run_id),
       helper_(loop, "rounds"),
       timer_(loop),
-      lines_(parameters),
-      membership_(hello_of(parameters, part_, contact),
-                  {.join_timeout = contact.settings.join_timeout,
-                   .rejoin_timeout = part_.rules.rejoin_timeout,
-                   .close_timeout = std::min(contact.settings.close_timeout, kGoodbyeLimit)}),
-      bootstrap_(std::make_shared<Bootstrap>(run_id_, contact.address, *parameters.interrupted)),
+      lines_(options_.parameters),
+      membership_(hello_of(options_),
+                  {.join_timeout = options_.settings.join_timeout,
+                   .rejoin_timeout = options_.part.rules.rejoin_timeout,
+                   .close_timeout = std::min(options_.settings.close_timeout, kGoodbyeLimit)}),
       enough_(std::make_shared<std::atomic<bool>>(false)),
-      join_began_(began) {
-  session_ = std::make_unique<Session>(
-      loop_, std::move(contact.first),
-      SessionOptions{
-          .connect = std::move(contact.connect),
-          .introduction = [this] { return membership_.introduction(); },
-          .on_message = [this](FromCoordinator message) { hear(std::move(message)); },
-          .on_lost = [this](const std::string& why) { play(membership_.on_lost(why, io::now())); },
-          .heartbeat_limit = part_.rules.heartbeat_limit});
+      join_began_(options_.began) {
+  session_ = world_.make_session(
+      {.connect = {},
+       .introduction = [this] { return membership_.introduction(); },
+       .on_message = [this](FromCoordinator message) { hear(std::move(message)); },
+       .on_lost = [this](const std::string& why) { play(membership_.on_lost(why, io::now())); },
+       .heartbeat_limit = options_.part.rules.heartbeat_limit});
 }
 
 CoordinatedRounds::~CoordinatedRounds() { stop_waiting(); }
@@ -125,16 +145,21 @@ void CoordinatedRounds::play(Membership::Effects effects) {
                                         .brief = waits.brief,
                                         .until = waits.until});
               },
-              [this](const Membership::Forward& forward) {
-                events_.warned(forward.signal, forward.node);
-              },
-              [this](const Membership::Hangs& now) { events_.hangs(now.all_say_so); },
-              [this](const Membership::Blamed& now) { events_.blamed(now.blame); },
+              [this](const Membership::HandOn& told) { hand_on(told.message); },
               [this](const Membership::Flush&) {
                 session_->flush(kGoodbyeLimit, [this] { flushed(); });
               }},
         effect);
   arm();
+}
+
+void CoordinatedRounds::hand_on(const ForWorkers& message) {
+  std::visit(Cases{[this](const Warned& warned) {
+                     events_.warned(static_cast<int>(warned.signal), warned.node);
+                   },
+                   [this](const Hangs& hangs) { events_.hangs(hangs.all_say_so); },
+                   [this](const Blamed& blamed) { events_.blamed(blamed.blame); }},
+             message);
 }
 
 void CoordinatedRounds::arm() {
@@ -151,15 +176,13 @@ void CoordinatedRounds::join() {
   mixed_.reset();
   if (!join_began_) join_began_ = io::now();
   lines_.begin(io::now());
-  helper_.run(
-      [bootstrap = bootstrap_, alive = parameters_.interrupted] { return bootstrap->offer(); },
-      [this](const Result<BootstrapStore>& offer) {
-        if (given_up_)
-          return events_.join_failed(
-              not_joined({ErrorKind::Cancelled, "interrupted while waiting for the other nodes"}));
-        if (!offer) return events_.join_failed(not_joined(offer.error()));
-        play(membership_.join({.address = offer->address, .port = offer->port}, io::now()));
-      });
+  helper_.run(world_.offer, [this](const Result<BootstrapStore>& offer) {
+    if (given_up_)
+      return events_.join_failed(
+          not_joined({ErrorKind::Cancelled, "interrupted while waiting for the other nodes"}));
+    if (!offer) return events_.join_failed(not_joined(offer.error()));
+    play(membership_.join({.address = offer->address, .port = offer->port}, io::now()));
+  });
 }
 
 void CoordinatedRounds::give_up_join() {
@@ -182,7 +205,7 @@ void CoordinatedRounds::in_round(const Sealed& sealed) {
 }
 
 void CoordinatedRounds::tell_joined(JoinedRound round) {
-  round.use_agent_store = bootstrap_->shared();
+  round.use_agent_store = world_.use_agent_store;
   round.took_to_meet = io::now() - *join_began_ - round.took_to_assign;
   join_began_.reset();
   events_.joined(std::move(round));
@@ -192,9 +215,9 @@ void CoordinatedRounds::tell_joined(JoinedRound round) {
 void CoordinatedRounds::in_mixed_round(const Sealed& sealed) {
   enough_ = std::make_shared<std::atomic<bool>>(false);
   helper_.run(
-      [sealed, id = membership_.id(), run_id = run_id_, open_store = open_store_,
-       bootstrap = bootstrap_, part = part_, enough = enough_,
-       interrupted = parameters_.interrupted]() -> Result<std::optional<MixedRound>> {
+      [sealed, id = membership_.id(), run_id = options_.settings.run_id,
+       open_store = world_.open_store, agree = world_.agree, part = options_.part, enough = enough_,
+       interrupted = options_.parameters.interrupted]() -> Result<std::optional<MixedRound>> {
         auto store = open_store();
         if (!store) return tl::unexpected(store.error());
         auto state = read_state(**store, run_id);
@@ -202,7 +225,7 @@ void CoordinatedRounds::in_mixed_round(const Sealed& sealed) {
         const bool is_ours =
             state->complete && state->round == sealed.round && state->participants.contains(id);
         if (!is_ours) return std::nullopt;
-        auto where = bootstrap->agree(*state, id, *store);
+        auto where = agree(*state, id, *store);
         if (!where) return tl::unexpected(where.error());
         const Instant met = io::now();
         MixedRound round{
@@ -256,7 +279,7 @@ void CoordinatedRounds::failed(const WorkerFailure& failure) {
 }
 
 bool CoordinatedRounds::warn(int signal) {
-  play(membership_.warn(signal));
+  play(membership_.report(Warn{.signal = signal}));
   return true;
 }
 
@@ -265,7 +288,7 @@ void CoordinatedRounds::say_stalled(std::optional<core::hang::Votes> votes) {
 }
 
 void CoordinatedRounds::say_where(std::vector<core::hang::RankAt> ours) {
-  play(membership_.where(std::move(ours)));
+  play(membership_.report(Where{.ranks = std::move(ours)}));
 }
 
 // ---- The end ----
@@ -309,9 +332,9 @@ void CoordinatedRounds::flushed() {
 
 // Whoever hosts the coordinator of a run that is over stays until the others have heard so.
 void CoordinatedRounds::stay_for_others() {
-  if (!sessions_here_ || !membership_.is_over()) return events_.left();
+  if (!world_.sessions_here || !membership_.is_over()) return events_.left();
   helper_.run(
-      [sessions = sessions_here_]() -> Result<void> {
+      [sessions = world_.sessions_here]() -> Result<void> {
         const Instant until = io::deadline_after(kHostStays);
         while (io::now() < until && sessions() > 0) std::this_thread::sleep_for(kLookAround);
         return {};

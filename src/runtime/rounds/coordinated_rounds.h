@@ -6,14 +6,18 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "core/agent/membership.h"
+#include "core/rendezvous/settings.h"
+#include "core/rendezvous/state.h"
 #include "io/loop/loop.h"
 #include "regroup/rendezvous.h"
 #include "runtime/common/helper.h"
-#include "runtime/rendezvous/bootstrap.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/rendezvous/wait_lines.h"
 #include "runtime/rounds/rounds.h"
@@ -21,11 +25,36 @@
 
 namespace regroup::runtime {
 
+// What these rounds need of the world around them. Tests play another one.
+struct RoundsWorld {
+  // The session with the coordinator; `connect` is filled in here. Called once.
+  std::function<std::unique_ptr<NodeSession>(SessionOptions)> make_session;
+  // Where this node would serve the workers' store, and where that of a round with nodes without a
+  // session is (Bootstrap). Both block, and are called by one helper at a time.
+  std::function<Result<BootstrapStore>()> offer;
+  std::function<Result<BootstrapStore>(const core::rendezvous::State& joined,
+                                       const core::rendezvous::NodeId& self,
+                                       const std::shared_ptr<Store>& store)>
+      agree;
+  bool use_agent_store = true;
+  StoreOpener open_store = {};
+  // How many have a session with a coordinator that this process hosts; empty: it hosts none.
+  std::function<std::size_t()> sessions_here = {};
+};
+// The real one, around a coordinator that has answered. `interrupted` ends what blocks.
+RoundsWorld world_of(io::Loop& loop, CoordinatorContact contact,
+                     const std::shared_ptr<std::atomic<bool>>& interrupted);
+
 class CoordinatedRounds final : public Rounds {
  public:
-  // `began`: the first join, which has led here.
-  CoordinatedRounds(io::Loop& loop, const RendezvousParameters& parameters, AgentPart part,
-                    CoordinatorContact contact, RoundEvents events, Instant began);
+  struct Options {
+    RendezvousParameters parameters;  // `interrupted` of these is set.
+    AgentPart part;
+    core::rendezvous::Settings settings;
+    std::string address;  // This node's, as others reach it.
+    Instant began;        // When the first join, which has led here, began.
+  };
+  CoordinatedRounds(io::Loop& loop, Options options, RoundsWorld world, RoundEvents events);
   ~CoordinatedRounds() override;
 
   void join() override;
@@ -49,6 +78,7 @@ class CoordinatedRounds final : public Rounds {
 
   void hear(core::coordinator::FromCoordinator message);
   void play(core::agent::Membership::Effects effects);
+  void hand_on(const core::coordinator::ForWorkers& message);
   void arm();
   void ordered(core::agent::Order order);
   void in_round(const core::coordinator::Sealed& sealed);
@@ -59,28 +89,24 @@ class CoordinatedRounds final : public Rounds {
   void stay_for_others();
 
   io::Loop& loop_;
-  const RendezvousParameters parameters_;
-  const AgentPart part_;
+  const Options options_;
+  const RoundsWorld world_;
   const RoundEvents events_;
-  const StoreOpener open_store_;
-  const std::function<std::size_t()> sessions_here_;
-  const std::string run_id_;
   Helper helper_;
   io::Timer timer_;
   WaitLines lines_;
   core::agent::Membership membership_;
-  // Shared with helpers, which may outlive us.
-  std::shared_ptr<Bootstrap> bootstrap_;
-  std::shared_ptr<std::atomic<bool>> enough_;  // What a helper waits for is not wanted any more.
+  // What a helper waits for is not wanted any more. Shared with helpers, which may outlive us.
+  std::shared_ptr<std::atomic<bool>> enough_;
 
   std::optional<Instant> join_began_;
   bool given_up_ = false;
   bool closes_ = false;
   bool run_failed_ = false;
   bool warned_of_rules_ = false;
-  std::optional<RendezvousInfo> mixed_;  // The round we are in, if it is one.
-  bool passes_exit_ = false;             // Waits for the others of it.
-  std::unique_ptr<Session> session_;     // Ends first: it calls the others.
+  std::optional<RendezvousInfo> mixed_;   // The round we are in, if it is one.
+  bool passes_exit_ = false;              // Waits for the others of it.
+  std::unique_ptr<NodeSession> session_;  // Ends first: it calls the others.
 };
 
 }  // namespace regroup::runtime

@@ -23,13 +23,14 @@ tl::unexpected<Error> interrupted() {
 }  // namespace
 
 RunRounds::RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart part,
-                     RoundEvents events)
+                     RoundEvents events, Meet meet)
     : loop_(loop),
       interrupted_(std::make_shared<std::atomic<bool>>(false)),
       helper_(loop, "rendezvous"),
       parameters_(std::move(parameters)),
       part_(std::move(part)),
       events_(std::move(events)),
+      meet_(std::move(meet)),
       abandon_(loop) {
   parameters_.interrupted = interrupted_;
   // Whatever is said may come from a helper's thread, which may outlive us.
@@ -47,8 +48,9 @@ void RunRounds::join() {
   if (side_) return side_->join();
   began_ = io::now();
   meeting_ = true;
-  helper_.run([parameters = parameters_, part = part_] { return meet(parameters, part); },
-              [this](Result<Met> found) { met(std::move(found)); });
+  helper_.run(
+      [meet = meet_, parameters = parameters_, part = part_] { return meet(parameters, part); },
+      [this](Result<Met> found) { met(std::move(found)); });
 }
 
 void RunRounds::met(Result<Met> found) {
@@ -62,10 +64,15 @@ void RunRounds::met(Result<Met> found) {
   }
   meeting_ = false;
   abandon_.cancel();
-  if (auto* contact = std::get_if<CoordinatorContact>(&*found))
-    side_ = std::make_unique<CoordinatedRounds>(loop_, parameters_, part_, std::move(*contact),
-                                                events_, began_);
-  else
+  if (auto* contact = std::get_if<CoordinatorContact>(&*found)) {
+    CoordinatedRounds::Options options{.parameters = parameters_,
+                                       .part = part_,
+                                       .settings = contact->settings,
+                                       .address = contact->address,
+                                       .began = began_};
+    side_ = std::make_unique<CoordinatedRounds>(
+        loop_, std::move(options), world_of(loop_, std::move(*contact), interrupted_), events_);
+  } else {
     side_ = std::make_unique<SharedRounds>(
         loop_, std::move(std::get<std::unique_ptr<RendezvousHandler>>(*found)), interrupted_,
         SharedRounds::Options{.role = part_.role,
@@ -73,6 +80,7 @@ void RunRounds::met(Result<Met> found) {
                               // With fixed ranks there is one round for all starts.
                               .one_round = parameters_.backend == "static"},
         events_);
+  }
   side_->join();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "io/loop/loop.h"
@@ -17,7 +18,10 @@ class RunRounds final : public Rounds {
  public:
   // `interrupted`, and where they are empty `on_status` and `on_wait` of the parameters are ours to
   // set.
-  RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart part, RoundEvents events);
+  // `meet` finds out which side it is; it blocks.
+  using Meet = std::function<Result<Met>(const RendezvousParameters&, const AgentPart&)>;
+  RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart part, RoundEvents events,
+            Meet meet = runtime::meet);
   ~RunRounds() override;
 
   void join() override;
@@ -45,6 +49,7 @@ class RunRounds final : public Rounds {
   RendezvousParameters parameters_;
   AgentPart part_;
   RoundEvents events_;
+  const Meet meet_;
   Instant began_;
   io::Timer abandon_;             // What does not heed the interruption.
   bool meeting_ = false;          // The first join is under way.

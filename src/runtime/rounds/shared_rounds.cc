@@ -1,8 +1,11 @@
 #include "runtime/rounds/shared_rounds.h"
 
+#include <fmt/core.h>
+
 #include <cstdio>
 #include <utility>
 
+#include "core/hang/council.h"
 #include "io/loop/clock.h"
 #include "io/loop/thread_name.h"
 #include "runtime/common/log.h"
@@ -19,13 +22,15 @@ namespace {
 
 // For those outside, who look about once a second.
 constexpr Duration kLastLook = 2500ms;
-// Followed by the node's rank: "suspects spinning" while its workers are stalled, else nothing.
+// Followed by the node's rank: "suspects spinning" while its workers are stalled, kEnded once they
+// have ended well, else nothing.
 constexpr const char* kStalledKey = "regroup/stalled/";
+constexpr const char* kEnded = "ended";
 // Followed by the node's rank: where its ranks are, once all are judged to hang.
 constexpr const char* kWhereKey = "regroup/where/";
 
 std::string votes_text(const core::hang::Votes& votes) {
-  return std::to_string(votes.suspects) + " " + std::to_string(votes.spinning);
+  return fmt::format("{} {}", votes.suspects, votes.spinning);
 }
 
 std::optional<core::hang::Votes> parse_votes(const std::string& text) {
@@ -38,8 +43,8 @@ std::optional<core::hang::Votes> parse_votes(const std::string& text) {
 std::string why_changed(const RendezvousStatus& status) {
   if (!status.member) return "this node was dropped from the round";
   if (!status.whole) return "a node of the round is gone";
-  return std::to_string(status.waiting) + (status.waiting == 1 ? " node wants" : " nodes want") +
-         " to come in";
+  return fmt::format("{} {} to come in", status.waiting,
+                     status.waiting == 1 ? "node wants" : "nodes want");
 }
 
 bool may_pass(const Error& error) {
@@ -168,13 +173,20 @@ Result<JoinedRound> SharedRounds::join_now() {
 
 // ---- While it runs ----
 
+std::string SharedRounds::key(const char* of, std::int64_t node) const {
+  return fmt::format("{}{}{}", of, start_, node);
+}
+
 void SharedRounds::workers_run(int restart_count) {
-  const std::string start = options_.one_round ? std::to_string(restart_count) + "/" : "";
-  queue([this, start] { watch(start); });
+  const std::string start = options_.one_round ? fmt::format("{}/", restart_count) : "";
+  queue([this, start] {
+    start_ = start;
+    watch();
+  });
 }
 
 // Until somebody asks for its end, or there is an order.
-void SharedRounds::watch(const std::string& start) {
+void SharedRounds::watch() {
   const auto note = [this](const std::string& text) {
     post([this, text] { events_.waiting(text); });
   };
@@ -183,6 +195,7 @@ void SharedRounds::watch(const std::string& start) {
   };
   cut_off_ = false;
   hangs_ = false;
+  ended_.clear();
   std::string told;
   while (rest(options_.look_again)) {
     const auto status = handler_->status();
@@ -196,14 +209,15 @@ void SharedRounds::watch(const std::string& start) {
     verdict_ = hear_verdict(*info_);
     if (!verdict_.empty()) return order(Order::Kind::RunFailed, verdict_);
     if (status->must_rejoin()) return order(Order::Kind::Rejoin, why_changed(*status));
-    exchange_stalls(start, told);
-    exchange_where(start);
+    exchange_stalls(told);
+    exchange_where();
   }
 }
 
 void SharedRounds::say_stalled(std::optional<core::hang::Votes> votes) {
   const std::lock_guard lock(mutex_);
   votes_ = votes;
+  ++looks_;
   if (!votes) where_.reset();
 }
 
@@ -212,29 +226,45 @@ void SharedRounds::tell_hang(bool hangs) {
 }
 
 // Costs nothing while nobody is stalled. `told` is what the others know of us.
-void SharedRounds::exchange_stalls(const std::string& start, std::string& told) {
+void SharedRounds::exchange_stalls(std::string& told) {
   std::optional<core::hang::Votes> mine;
+  std::uint64_t looks = 0;
   {
     const std::lock_guard lock(mutex_);
     mine = votes_;
+    looks = looks_;
   }
   Store& store = *info_->store;
-  const auto key_of = [&](std::int64_t node) { return kStalledKey + start + std::to_string(node); };
+  const auto key_of = [&](std::int64_t node) { return key(kStalledKey, node); };
   const std::string text = mine ? votes_text(*mine) : "";
   if (text != told && store.set(key_of(info_->rank), text)) told = text;
   if (!mine) return tell_hang(false);
   core::hang::Votes all = *mine;
+  std::set<std::int64_t> ended;
   for (std::int64_t node = 0; node < info_->world_size; ++node) {
     if (node == info_->rank) continue;
     const auto there = store.check({key_of(node)});
     if (!there || !*there) return;
     const auto said = store.get(key_of(node));
+    if (said && *said == kEnded) {
+      ended.insert(node);
+      continue;
+    }
     const auto votes = said ? parse_votes(*said) : std::nullopt;
     if (!votes) return tell_hang(false);
     all.suspects += votes->suspects;
     all.spinning += votes->spinning;
   }
+  // The end of a node's workers is progress, as for core::hang::Council.
+  if (std::exchange(ended_, ended) != ended) looks_then_ = looks;
+  if (!ended_.empty() && looks - looks_then_ < core::hang::kLooksAfterAnEnd)
+    return tell_hang(false);
   tell_hang(core::hang::is_hang(all));
+}
+
+// Workers elsewhere that wait for ours from now on wait in vain: we are not to be waited for.
+void SharedRounds::say_ended() {
+  if (info_->world_size > 1) (void)info_->store->set(key(kStalledKey, info_->rank), kEnded);
 }
 
 void SharedRounds::say_where(std::vector<core::hang::RankAt> ours) {
@@ -242,7 +272,7 @@ void SharedRounds::say_where(std::vector<core::hang::RankAt> ours) {
   where_ = wire::encode_ranks(ours);
 }
 
-void SharedRounds::exchange_where(const std::string& start) {
+void SharedRounds::exchange_where() {
   std::optional<std::string> ours;
   {
     const std::lock_guard lock(mutex_);
@@ -253,8 +283,8 @@ void SharedRounds::exchange_where(const std::string& start) {
   Store::Keys keys;
   keys.reserve(static_cast<std::size_t>(info_->world_size));
   for (std::int64_t node = 0; node < info_->world_size; ++node)
-    keys.push_back(kWhereKey + start + std::to_string(node));
-  if (!store.set(keys[static_cast<std::size_t>(info_->rank)], *ours)) return;
+    if (!ended_.contains(node)) keys.push_back(key(kWhereKey, node));
+  if (!store.set(key(kWhereKey, info_->rank), *ours)) return;
   if (const auto there = store.check(keys); !there || !*there) return;
   std::vector<core::hang::RankAt> all;
   for (const std::string& key : keys) {
@@ -273,6 +303,7 @@ void SharedRounds::exchange_where(const std::string& start) {
 
 void SharedRounds::check_in(bool succeeded, const std::string& cause) {
   queue([this, succeeded, cause] {
+    if (succeeded) say_ended();
     const std::string text = pass_exit_barrier(
         *info_, {.succeeded = succeeded, .cause = cause},
         [this](Duration limit) { return rest(limit); },

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -55,10 +56,12 @@ class SharedRounds final : public Rounds {
 
   // Of the thread.
   Result<JoinedRound> join_now();
-  void watch(const std::string& start);
-  void exchange_stalls(const std::string& start, std::string& told);
-  void exchange_where(const std::string& start);
+  void watch();
+  void exchange_stalls(std::string& told);
+  void exchange_where();
+  void say_ended();
   void tell_hang(bool hangs);
+  std::string key(const char* of, std::int64_t node) const;
   void leave_now(bool close);
 
   io::Loop& loop_;
@@ -69,8 +72,11 @@ class SharedRounds final : public Rounds {
 
   // Of the thread.
   std::optional<RendezvousInfo> info_;
-  bool cut_off_ = false;  // The store did not answer when we last asked.
-  std::string verdict_;   // Why the run failed for good, as another node told it.
+  bool cut_off_ = false;          // The store did not answer when we last asked.
+  std::string verdict_;           // Why the run failed for good, as another node told it.
+  std::string start_;             // The prefix of this start's keys, where a round has several.
+  std::set<std::int64_t> ended_;  // Nodes whose workers have ended well, as the others know it,
+  std::uint64_t looks_then_ = 0;  // and the number of our looks when we learned it.
 
   std::mutex mutex_;  // Around what follows.
   std::condition_variable changed_;
@@ -81,6 +87,7 @@ class SharedRounds final : public Rounds {
   std::uint64_t begun_ = 0;
   std::uint64_t enough_ = 0;
   std::optional<core::hang::Votes> votes_;
+  std::uint64_t looks_ = 0;  // At our workers; while they are not stalled it does not matter.
   std::optional<std::string> where_;  // Of our ranks, until everybody's is known.
 
   bool hangs_ = false;  // As it was told last. Of the thread.

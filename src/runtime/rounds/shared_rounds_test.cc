@@ -13,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/hang/council.h"
 #include "io/loop/loop.h"
 #include "regroup/store.h"
+#include "runtime/rounds/rounds_testing.h"
 
 namespace regroup::runtime {
 namespace {
@@ -23,50 +25,6 @@ using core::agent::JoinFailure;
 using core::agent::Order;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// What the rendezvous says; set by the test, read by the rounds' thread.
-struct Script {
-  std::mutex mutex;
-  Result<RendezvousInfo> round = fail(ErrorKind::Timeout, "nobody came");
-  Result<RendezvousStatus> status = RendezvousStatus{};
-  std::vector<std::string> asked;
-
-  void ask(const std::string& what) {
-    const std::lock_guard lock(mutex);
-    asked.push_back(what);
-  }
-};
-
-class PlayedRendezvous final : public RendezvousHandler {
- public:
-  explicit PlayedRendezvous(std::shared_ptr<Script> script) : script_(std::move(script)) {}
-  std::string backend() const override { return "played"; }
-  std::string run_id() const override { return "r"; }
-  Result<RendezvousInfo> next_rendezvous() override {
-    script_->ask("join");
-    const std::lock_guard lock(script_->mutex);
-    return script_->round;
-  }
-  Result<bool> is_closed() override { return false; }
-  Result<std::int64_t> num_nodes_waiting() override { return 0; }
-  Result<RendezvousStatus> status() override {
-    const std::lock_guard lock(script_->mutex);
-    return script_->status;
-  }
-  Result<void> set_closed() override { return {}; }
-  Result<void> shutdown() override {
-    script_->ask("close");
-    return {};
-  }
-  Result<void> leave() override {
-    script_->ask("leave");
-    return {};
-  }
-  bool use_agent_store() const override { return true; }
-
- private:
-  std::shared_ptr<Script> script_;
-};
 
 class SharedRoundsTest : public testing::Test {
  protected:
@@ -90,6 +48,8 @@ class SharedRoundsTest : public testing::Test {
       order_ = order;
       tell("ordered");
     };
+    events.hangs = [this](bool all_say_so) { tell(all_say_so ? "hangs" : "hangs no more"); };
+    events.blamed = [this](const core::hang::Blame& blame) { tell(blame.summary); };
     events.waiting = [this](const std::string& line) { tell(line); };
     events.left = [this] { tell("left"); };
     rounds_ = std::make_unique<SharedRounds>(
@@ -180,6 +140,48 @@ TEST_F(SharedRoundsTest, AStoreThatDoesNotAnswerIsToldOnceAndSoIsItsReturn) {
   });
   EXPECT_THAT(told_, ElementsAre("joined round 3 with 2 workers", "no store",
                                  "the rendezvous store answers again"));
+}
+
+TEST_F(SharedRoundsTest, AHangIsFoundThoughAnotherNodeIsDone) {
+  script_->round->world_size = 2;
+  ASSERT_TRUE(store_->set("regroup/stalled/1", "ended"));
+  ::setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1", 1);
+  std::uint64_t looks = 0;
+  // Again and again: how often the rounds' thread sees it is not for the test to know.
+  std::function<void()> look = [&] {
+    if (told_.back() == "hangs") return;
+    ++looks;
+    rounds_->say_stalled(core::hang::Votes{.suspects = 2});
+    loop_->post(look);
+  };
+  join([&](const std::string& what) {
+    if (what.starts_with("joined")) {
+      rounds_->workers_run(0);
+      loop_->post(look);
+    } else if (what == "hangs") {
+      rounds_->say_where({{.rank = 0, .at = {"in read()", false}}});
+    } else {
+      done();
+    }
+  });
+  ::unsetenv("TORCH_ELASTIC_WORKER_IDENTICAL");
+  EXPECT_GE(looks, static_cast<std::uint64_t>(core::hang::kLooksAfterAnEnd));
+  EXPECT_THAT(told_.back(), HasSubstr("in read()"));
+}
+
+TEST_F(SharedRoundsTest, ANodeThatIsDoneSaysThatItsWorkersHaveEnded) {
+  script_->round->world_size = 2;
+  ASSERT_TRUE(store_->set("regroup/goodbye", "2"));
+  ::setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1", 1);
+  join([this](const std::string& what) {
+    if (what.starts_with("joined")) {
+      rounds_->check_in(true, "");
+      rounds_->leave(false);
+    }
+    if (what == "left") done();
+  });
+  ::unsetenv("TORCH_ELASTIC_WORKER_IDENTICAL");
+  EXPECT_EQ(store_->get("regroup/stalled/0").value_or(""), "ended");
 }
 
 TEST_F(SharedRoundsTest, ChecksInAndClosesTheRun) {

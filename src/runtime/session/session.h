@@ -42,7 +42,20 @@ struct SessionOptions {
   Duration heartbeat_limit = 5s;
 };
 
-class Session final : private io::ConnectionOwner {
+// What its owner needs of a session. Tests play another one, without a socket.
+class NodeSession {
+ public:
+  virtual ~NodeSession() = default;
+
+  // While the connection is lost it is dropped: introduction() says again what matters.
+  virtual void say(const core::coordinator::FromAgent& message) = 0;
+
+  // `done` is called once: the coordinator has heard all that was said, or the connection is lost,
+  // or the limit has passed. Not from inside this call.
+  virtual void flush(Duration limit, std::function<void()> done) = 0;
+};
+
+class Session final : public NodeSession, private io::ConnectionOwner {
  public:
   // The first connection is there; the introduction is sent at once.
   Session(io::Loop& loop, OpenedSession first, SessionOptions options);
@@ -50,13 +63,9 @@ class Session final : private io::ConnectionOwner {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // While the connection is lost it is dropped: introduction() says again what matters. A
-  // coordinator that takes nothing for kSayLimit is lost.
-  void say(const core::coordinator::FromAgent& message);
-
-  // `done` is called once: the coordinator has heard all that was said, or the connection is lost,
-  // or the limit has passed. Not from inside this call.
-  void flush(Duration limit, std::function<void()> done);
+  // A coordinator that takes nothing for kSayLimit is lost.
+  void say(const core::coordinator::FromAgent& message) override;
+  void flush(Duration limit, std::function<void()> done) override;
 
  private:
   void bytes_came() override;

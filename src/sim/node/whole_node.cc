@@ -275,7 +275,7 @@ void WholeNode::say_stalled(std::optional<core::hang::Votes> votes) {
 }
 
 void WholeNode::say_where(std::vector<core::hang::RankAt> ours) {
-  play(membership_->where(std::move(ours)));
+  play(membership_->report(Where{.ranks = std::move(ours)}));
 }
 
 void WholeNode::group_over(GroupEnd end) {
@@ -314,17 +314,21 @@ void WholeNode::play(Membership::Effects effects) {
                      [this](const Membership::Reached& now) {
                        agent_->on_reach(now.trouble.empty(), own_now());
                      },
-                     [](const Membership::Waits&) {}, [](const Membership::Forward&) {},
-                     [this](const Membership::Hangs& now) {
-                       if (workers_) workers_->hear_hang(now.all_say_so);
-                     },
-                     [this](const Membership::Blamed& now) {
-                       if (workers_) workers_->hear_blame(now.blame);
-                     },
+                     [](const Membership::Waits&) {},
+                     [this](const Membership::HandOn& told) { hand_on(told.message); },
                      [this](const Membership::Flush&) { flush(); }},
                effect);
   }
   arm();
+}
+
+void WholeNode::hand_on(const core::coordinator::ForWorkers& message) {
+  if (!workers_) return;
+  std::visit(
+      Cases{[](const core::coordinator::Warned&) {},
+            [this](const core::coordinator::Hangs& now) { workers_->hear_hang(now.all_say_so); },
+            [this](const core::coordinator::Blamed& now) { workers_->hear_blame(now.blame); }},
+      message);
 }
 
 void WholeNode::note_end(const Order& order) {

@@ -107,6 +107,7 @@ class WholeNode final : private GroupSurroundings {
 
   void play(const core::agent::Effects& effects);
   void play(Membership::Effects effects);
+  void hand_on(const core::coordinator::ForWorkers& message);
   void arm();
   void join();
   void start_workers(int restart_count);
