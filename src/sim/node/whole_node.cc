@@ -4,9 +4,6 @@
 #include <utility>
 
 #include "base/cases.h"
-#include "base/check.h"
-#include "sim/session/session_words.h"
-#include "wire/session/session.h"
 
 namespace regroup::sim {
 
@@ -14,35 +11,18 @@ using namespace core::coordinator;
 using AgentEnding = core::agent::Ending;
 using core::agent::GroupEnd;
 using core::agent::JoinFailure;
-using core::agent::Order;
 
 WholeNode::WholeNode(const NodesPlan& plan, std::int32_t index, Broken broken,
-                     NodeSurroundings& world)
-    : plan_(plan),
-      self_(plan.session.nodes[static_cast<std::size_t>(index)]),
-      index_(index),
-      broken_(broken),
-      world_(world),
-      dice_(self_.seed) {}
-
-core::rendezvous::NodeId WholeNode::id() const {
-  return {.address = self_.name, .pid = process_, .local_id = 0};
-}
+                     SessionSurroundings& world, NodeSurroundings& work)
+    : ConnectedNode(plan.session, index, world), nodes_plan_(plan), broken_(broken), work_(work) {}
 
 std::optional<std::int64_t> WholeNode::runs() const {
   if (!workers_ || workers_->living() == 0) return {};
   return workers_->round();
 }
 
-Instant WholeNode::own_now() const { return self_.clock.read(world_.now()).instant; }
-
 void WholeNode::after(Duration own, std::function<void()> act) {
-  world_.later(index_, std::max(world_.now(), self_.clock.world_time_of(own_now() + own)),
-               std::move(act));
-}
-
-void WholeNode::tell(std::string_view text) const {
-  if (world_.trace().on()) world_.trace().line(world_.now(), short_name(id()), text);
+  ConnectedNode::after(own, std::move(act));
 }
 
 void WholeNode::violated(std::string what) {
@@ -55,11 +35,11 @@ void WholeNode::start() {
   if (agent_) return;
   ++process_;
   tell("starts");
-  const RunRules& rules = plan_.session.rules;
+  const RunRules& rules = plan_.rules;
   agent_.emplace(core::agent::Settings{.max_restarts = static_cast<int>(rules.max_restarts),
                                        .stop_signal = 15,
-                                       .grace = plan_.session.grace,
-                                       .exit_limit = plan_.exit_limit,
+                                       .grace = plan_.grace,
+                                       .exit_limit = nodes_plan_.exit_limit,
                                        .coordinator_limit = kCoordinatorLimit,
                                        .decision_limit = kDecisionLimit + rules.heartbeat_limit});
   membership_.emplace(
@@ -69,12 +49,10 @@ void WholeNode::start() {
             .role = self_.role,
             .workers = self_.workers,
             .rules = rules},
-      Membership::Settings{.join_timeout = plan_.join_timeout,
+      Membership::Settings{.join_timeout = nodes_plan_.join_timeout,
                            .rejoin_timeout = rules.rejoin_timeout,
                            .close_timeout = kGoodbyeLimit});
-  retry_ = kFirstRetry;
-  connecting_ = true;
-  world_.connect(index_);
+  begin_connecting();
   play(agent_->begin());
 }
 
@@ -83,9 +61,7 @@ void WholeNode::forget() {
   membership_.reset();
   workers_.reset();
   sealed_.reset();
-  connecting_ = false;
   is_refused_ = false;
-  in_.clear();
   flush_.reset();
   agent_armed_.reset();
   membership_armed_.reset();
@@ -95,16 +71,13 @@ void WholeNode::forget() {
   joined_for_.reset();
   last_group_.reset();
   run_failed_.reset();
-  if (link_) world_.links().hang_up(*link_, End::Node);
-  link_.reset();
+  disconnect();
 }
 
 void WholeNode::crash() {
   if (!agent_) return;
   tell("crashes");
-  // The kernel closes the connection; if the whole machine is gone, nobody does.
-  if (link_) world_.links().lose_end(*link_, End::Node, dice_.chance(0.7));
-  link_.reset();
+  die();
   forget();
 }
 
@@ -115,7 +88,7 @@ void WholeNode::signal(int number) {
   play(agent_->on_signal(number));
 }
 
-void WholeNode::kill_worker() {
+void WholeNode::fail_worker() {
   if (workers_) workers_->fail_one();
 }
 
@@ -168,7 +141,7 @@ void WholeNode::finish(AgentEnding ending) {
   if (ending == AgentEnding::LeftBehind && last_group_ != GroupEnd::Survived)
     violated("says that workers are left, and none are");
   forget();
-  world_.ended(index_, end);
+  work_.ended(index_, end);
 }
 
 // ---- The agent's effects, as AgentHost plays them ----
@@ -211,6 +184,24 @@ void WholeNode::play(const core::agent::Effects& effects) {
   arm();
 }
 
+void WholeNode::arm() {
+  if (!agent_) return;
+  const auto wake = [this](std::optional<Instant>& armed, std::optional<Instant> next,
+                           const std::function<void()>& act) {
+    if (armed == next) return;
+    armed = next;
+    if (!next) return;
+    after(std::max(*next - own_now(), Duration{}), [&armed, next, act] {
+      if (armed != next) return;
+      armed.reset();
+      act();
+    });
+  };
+  wake(agent_armed_, agent_->next_deadline(), [this] { play(agent_->on_time(own_now())); });
+  wake(membership_armed_, membership_->next_deadline(),
+       [this] { play(membership_->on_time(own_now())); });
+}
+
 void WholeNode::join() {
   joining_since_ = world_.now();
   is_spare_ = false;
@@ -243,7 +234,7 @@ void WholeNode::start_workers(int restart_count) {
   }
   tell("starts the workers of round " + std::to_string(sealed.round));
   WorkersSurroundings& here = *this;
-  workers_.emplace(plan_,
+  workers_.emplace(nodes_plan_,
                    NodeWorkers::Place{.round = sealed.round,
                                       .first_rank = sealed.ranks.base_global_rank,
                                       .workers = self_.workers},
@@ -286,166 +277,6 @@ void WholeNode::group_over(GroupEnd end) {
   has_order_ = has_order_ && end == GroupEnd::Succeeded;
   workers_.reset();
   play(agent_->on_group_over(end, own_now()));
-}
-
-// ---- The conversation, as CoordinatedRounds plays it ----
-
-void WholeNode::play(Membership::Effects effects) {
-  for (Membership::Effect& effect : effects) {
-    if (!agent_) return;
-    std::visit(Cases{[this](const Membership::Say& said) { say(said.message); },
-                     [this](const Membership::Joined& joined) {
-                       joined_for_.reset();
-                       joining_since_.reset();
-                       is_spare_ = false;
-                       sealed_ = joined.sealed;
-                       play(agent_->on_joined(static_cast<int>(joined.sealed.restart_count)));
-                     },
-                     [this](const Membership::JoinFailed& failed) {
-                       tell("cannot join: " + failed.error.message);
-                       note_end(failed.end);
-                       is_spare_ = failed.why == JoinFailure::NotNeeded;
-                       joined_for_ = world_.now() - joining_since_.value_or(world_.now());
-                       run_was_over_ = run_was_over_ || membership_->is_over();
-                       play(agent_->on_join_failed(failed.why, failed.end));
-                     },
-                     [this](const Membership::Ordered& order) { ordered(order.order); },
-                     [this](const Membership::Reached& now) {
-                       agent_->on_reach(now.trouble.empty(), own_now());
-                     },
-                     [](const Membership::Waits&) {}, [](const Membership::Forward&) {},
-                     [this](const Membership::Hangs& now) {
-                       if (workers_) workers_->hear_hang(now.all_say_so);
-                     },
-                     [this](const Membership::Blamed& now) {
-                       if (workers_) workers_->hear_blame(now.blame);
-                     },
-                     [this](const Membership::Flush&) { flush(); }},
-               effect);
-  }
-  arm();
-}
-
-void WholeNode::note_end(const Order& order) {
-  if (order.kind == Order::Kind::RunFailed)
-    run_failed_ = {.life = link_life_, .text = order.text, .is_ours = order.is_ours};
-}
-
-void WholeNode::ordered(const Order& order) {
-  note_end(order);
-  run_was_over_ = run_was_over_ || order.kind == Order::Kind::RunFailed ||
-                  order.kind == Order::Kind::Closed || order.kind == Order::Kind::Over;
-  has_order_ = has_order_ || order.kind != Order::Kind::None;
-  play(agent_->on_order(order));
-}
-
-void WholeNode::arm() {
-  if (!agent_) return;
-  const auto wake = [this](std::optional<Instant>& armed, std::optional<Instant> next,
-                           const std::function<void()>& act) {
-    if (armed == next) return;
-    armed = next;
-    if (!next) return;
-    after(std::max(*next - own_now(), Duration{}), [&armed, next, act] {
-      if (armed != next) return;
-      armed.reset();
-      act();
-    });
-  };
-  wake(agent_armed_, agent_->next_deadline(), [this] { play(agent_->on_time(own_now())); });
-  wake(membership_armed_, membership_->next_deadline(),
-       [this] { play(membership_->on_time(own_now())); });
-}
-
-void WholeNode::say(const FromAgent& message) {
-  if (!link_) return;  // The introduction says again what matters.
-  if (!std::holds_alternative<Ping>(message) && world_.trace().on())
-    tell("says " + in_words(message));
-  ByteBuffer out;
-  wire::append_frame(out, message);
-  world_.links().send(*link_, End::Node, std::string(out.view()));
-}
-
-void WholeNode::flush() {
-  if (!link_) return after(Duration{}, [this] { flushed(); });
-  flush_ = ++pings_;
-  say(Ping{*flush_});
-  after(kGoodbyeLimit, [this] { flushed(); });
-}
-
-void WholeNode::flushed() {
-  flush_.reset();
-  play(agent_->on_left());
-}
-
-// ---- The connection ----
-
-void WholeNode::on_connected(LinkId link) {
-  CHECK(agent_ && !link_);
-  connecting_ = false;
-  link_ = link;
-  link_life_ = world_.life();
-  in_.clear();
-  heard_ = own_now();
-  for (const FromAgent& message : membership_->introduction()) say(message);
-  look_at_connection(link);
-}
-
-void WholeNode::on_unreachable() {
-  retry_ = std::min<Duration>(retry_ * 2, kLongestRetry);
-  after(dice_.between(retry_ / 2, retry_), [this] { world_.connect(index_); });
-}
-
-void WholeNode::lose_connection(std::string_view why) {
-  tell(why);
-  world_.links().hang_up(*link_, End::Node);
-  link_.reset();
-  if (flush_) return flushed();
-  if (is_refused_) return;
-  play(membership_->on_lost(std::string(why), own_now()));
-  if (!agent_ || connecting_) return;
-  connecting_ = true;
-  retry_ = kFirstRetry;
-  after(dice_.between(Duration(1ms), retry_), [this] { world_.connect(index_); });
-}
-
-void WholeNode::look_at_connection(LinkId link) {
-  after(plan_.session.rules.heartbeat_limit / 3, [this, link] {
-    if (link_ != link) return;
-    if (own_now() - heard_ > plan_.session.rules.heartbeat_limit)
-      return lose_connection("has not heard from the coordinator");
-    say(Ping{++pings_});
-    look_at_connection(link);
-  });
-}
-
-void WholeNode::on_bytes(LinkId link, std::string_view bytes) {
-  if (link_ != link) return;
-  if (bytes.empty()) return lose_connection("has lost its connection");
-  heard_ = own_now();
-  in_.append(bytes);
-  while (link_ == link) {
-    auto parsed = wire::parse_frame_from_coordinator(in_.view());
-    auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&parsed);
-    if (whole == nullptr) {
-      CHECK(std::holds_alternative<wire::NeedMore>(parsed));
-      return;
-    }
-    in_.consume(whole->size);
-    hear(std::move(whole->message));
-  }
-}
-
-void WholeNode::hear(FromCoordinator message) {
-  retry_ = kFirstRetry;
-  world_.invariants().heard(id(), message);
-  if (const auto* pong = std::get_if<Pong>(&message)) {
-    if (flush_ && pong->number >= *flush_) flushed();
-    return;
-  }
-  if (const auto* refused = std::get_if<Refused>(&message)) is_refused_ = refused->lasting;
-  if (const auto* progress = std::get_if<Progress>(&message)) is_spare_ = progress->spare;
-  play(membership_->on_message(std::move(message), own_now()));
 }
 
 }  // namespace regroup::sim

@@ -12,25 +12,9 @@ namespace {
 
 RunRules choose_rules(std::int64_t nodes, Dice& dice) {
   RunRules rules;
-  switch (dice.between(0, 4)) {
-    case 0:  // All or nothing.
-      rules.min_nodes = rules.max_nodes = nodes;
-      break;
-    case 1:  // Elastic downwards.
-      rules.max_nodes = nodes;
-      rules.min_nodes = dice.between(1, nodes);
-      break;
-    case 2:  // Spares.
-      rules.max_nodes = dice.between(std::max<std::int64_t>(1, nodes / 2), nodes);
-      rules.min_nodes = dice.between(1, rules.max_nodes);
-      break;
-    case 3:  // Never full.
-      rules.max_nodes = nodes + dice.between(1, 3);
-      rules.min_nodes = dice.between(1, nodes);
-      break;
-    default:  // Spares, and a fixed size.
-      rules.min_nodes = rules.max_nodes = std::max<std::int64_t>(1, nodes - dice.between(0, 2));
-  }
+  const RoundSizes sizes = choose_sizes(nodes, dice);
+  rules.min_nodes = sizes.min_nodes;
+  rules.max_nodes = sizes.max_nodes;
   rules.last_call = dice.between(1, 6) * 1s;
   rules.heartbeat_limit = dice.between(1, 5) * 1s;
   rules.reconnect_grace = dice.chance(0.2) ? Duration{} : dice.between(1, 10) * 50ms;
@@ -50,12 +34,6 @@ Fortune choose_fortune(FaultLevel level, Dice& dice) {
   fortune.succeeds_within = dice.between(5s, 60s);
   if (level == FaultLevel::None) fortune.fails = fortune.succeeds = 0;
   return fortune;
-}
-
-FaultLevel choose_faults(const Options& options, Dice& dice) {
-  const std::int64_t roll = dice.between(0, 9);
-  if (options.faults) return *options.faults;
-  return roll == 0 ? FaultLevel::None : roll < 4 ? FaultLevel::Light : FaultLevel::Heavy;
 }
 
 enum class Kind { Session, Regroup, Torchrun };
@@ -85,13 +63,7 @@ Weather choose_weather(const SessionPlan& plan, Dice& dice) {
   if (plan.faults == FaultLevel::None) return weather;
   const double badness = plan.faults == FaultLevel::Light ? 0.01 : 0.05;
   const auto some = [&](double most) { return dice.chance(0.5) ? 0.0 : most * badness; };
-  weather.lose_request = some(1.0);
-  weather.lose_answer = some(1.0);
-  weather.double_request = some(2.0);
-  weather.slow = some(3.0);
-  weather.very_late = some(1.0);
-  weather.lose_wake = some(5.0);
-  weather.late_wake = some(5.0);
+  choose_message_faults(weather, some);
   return weather;
 }
 
@@ -158,9 +130,8 @@ void choose_groups(SessionPlan& plan, std::optional<std::int64_t> segment, Dice&
 SessionPlan make_session_plan(const Options& options) {
   Dice dice(options.seed ^ 0x5e5510);
   SessionPlan plan;
-  const std::int64_t drawn = dice.chance(0.1) ? dice.between(1, 12) : dice.between(2, 6);
-  const std::int64_t nodes = options.nodes.value_or(drawn);
-  plan.faults = choose_faults(options, dice);
+  const std::int64_t nodes = choose_node_count(options, dice);
+  plan.faults = choose_faults(options, 4, dice);
   plan.rules = choose_rules(nodes, dice);
   plan.fortune = choose_fortune(plan.faults, dice);
   plan.slow = dice.chance(0.5) ? 0.0 : 0.02;

@@ -1,21 +1,13 @@
 // What must have become of a run with a coordinator once the faults have stopped.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "sim/session/session_world.h"
 
 namespace regroup::sim {
 
-// How many can be in a round: live ones, and those who are done and gone and keep their place.
 std::int64_t SessionWorld::seats(const std::set<std::string>& done) const {
-  const std::int64_t segment = std::max<std::int64_t>(plan_.rules.segment, 1);
-  std::map<std::string, std::int64_t> groups;
-  for (const SessionNode& one : nodes_)
-    groups[one.group()] += (one.is_running() ? 1 : 0) + (done.contains(one.id().address) ? 1 : 0);
-  std::int64_t whole = others_.live();
-  for (const auto& [group, count] : groups) whole += count - count % segment;
-  return std::min(whole, plan_.rules.max_nodes);
+  return std::min(others_.live() + in_whole_groups(done), plan_.rules.max_nodes);
 }
 
 bool SessionWorld::has_sessions() const {
