@@ -35,6 +35,13 @@ void choose_limits(RunRules& rules, Dice& dice) {
   if (dice.chance(0.1)) rules.node_strikes = dice.between(1, 3);
 }
 
+// By dice of their own: all other runs are the same as they were without it.
+void choose_restart_window(RunRules& rules, Dice& dice) {
+  if (!dice.chance(0.1)) return;
+  rules.restart_window = dice.between(10s, 60s);
+  rules.max_restarts = dice.between(0, 3);
+}
+
 }  // namespace
 
 NodesPlan make_nodes_plan(const Options& options) {
@@ -45,6 +52,8 @@ NodesPlan make_nodes_plan(const Options& options) {
   Dice dice(options.seed ^ 0x40de5);
   plan.work = choose_work(plan.session.faults, dice);
   choose_limits(plan.session.rules, dice);
+  Dice windows(options.seed ^ 0x3197d);
+  choose_restart_window(plan.session.rules, windows);
   if (plan.session.chaos > 60s) plan.session.chaos = dice.between(20s, 60s);
   plan.kill_wait = dice.between(1s, 4s);
   if (plan.work.hangs > 0) plan.hang_timeout = dice.between(3s, 8s);
@@ -52,6 +61,14 @@ NodesPlan make_nodes_plan(const Options& options) {
   plan.starts_again = dice.chance(0.5) ? 0.8 : 0.0;
   plan.join_timeout = meeting_bound(plan) + dice.between(10s, 60s);
   return plan;
+}
+
+Duration stopping_bound(const NodesPlan& plan) {
+  // It finds its connection dead and makes another; a coordinator that was started again waits for
+  // the others; and what the two say may be slow.
+  const Duration limit = plan.session.rules.heartbeat_limit;
+  const Duration told = limit + kConnectTimeout + kLongestRetry + limit + limit;
+  return told + plan.session.grace + plan.kill_wait + 2s;
 }
 
 Duration meeting_bound(const NodesPlan& plan) {
@@ -71,9 +88,13 @@ Duration ending_bound(const NodesPlan& plan) {
 
 std::string describe(const NodesPlan& plan) {
   const WorkPlan& work = plan.work;
+  const RunRules& rules = plan.session.rules;
   return describe(plan.session) + "; " + (work.is_long ? "long" : "short") + " work, grace " +
          seconds(plan.session.grace) + (work.hangs > 0 ? ", workers hang" : "") +
-         (work.survives > 0 ? ", some cannot be killed" : "");
+         (work.survives > 0 ? ", some cannot be killed" : "") +
+         (rules.restart_window > Duration{}
+              ? ", restarts count for " + seconds(rules.restart_window)
+              : "");
 }
 
 }  // namespace regroup::sim

@@ -39,6 +39,9 @@ inline constexpr Duration kOtherNodesTurn = 15s;
 
 NodesPlan make_nodes_plan(const Options& options);
 
+// Within this, undisturbed, a node whose round is over has heard of it, and its workers have ended.
+Duration stopping_bound(const NodesPlan& plan);
+
 // Within this after the faults have stopped, all live nodes are in one round, or wait in vain.
 Duration meeting_bound(const NodesPlan& plan);
 // And within this, all have ended.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/node/nodes_plan.h"
+#include "sim/node/rounds_at_work.h"
 #include "sim/node/whole_node.h"
 #include "sim/session/coordinated_world.h"
 
@@ -27,11 +28,13 @@ class NodesWorld final : public CoordinatedWorld, private NodeSurroundings {
 
   bool may_be_done() const override { return !nodes_plan_.work.is_long || stage_ == Stage::Ending; }
   bool is_stuck(std::int64_t round) const override;
+  std::optional<std::string> workers_began(std::int32_t node, RoundsAtWork::Round round) override;
   void ended(std::int32_t node, const NodeEnd& end) override;
   void group_failed(std::int32_t node, std::int64_t round) override;
 
   std::string description() const override { return describe(nodes_plan_); }
   void stepped() override;
+  void look_at_work();
 
   WholeNode& node(std::int32_t index) { return nodes_[static_cast<std::size_t>(index)]; }
 
@@ -53,6 +56,7 @@ class NodesWorld final : public CoordinatedWorld, private NodeSurroundings {
 
   const NodesPlan nodes_plan_;
   std::deque<WholeNode> nodes_;
+  RoundsAtWork at_work_;
 
   std::vector<NodeEnd> ends_;
   // The run has met after the faults, and nothing can go wrong any more: all must succeed.

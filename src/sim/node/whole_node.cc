@@ -65,11 +65,12 @@ void WholeNode::forget() {
   flush_.reset();
   agent_armed_.reset();
   membership_armed_.reset();
-  given_up_ = reported_ = is_spare_ = run_was_over_ = has_order_ = false;
+  given_up_ = reported_ = is_spare_ = run_was_over_ = false;
   signal_ = code_ = restarts_ = 0;
   joining_since_.reset();
   joined_for_.reset();
   last_group_.reset();
+  last_stop_.reset();
   run_failed_.reset();
   disconnect();
 }
@@ -211,20 +212,31 @@ void WholeNode::join() {
   });
 }
 
+// Workers that have succeeded are run again only if a worker of another node has failed in their
+// round, or its members change. Whether that is true is looked at when the coordinator says so.
+void WholeNode::must_have_a_reason() {
+  if (last_group_ != GroupEnd::Succeeded) return;
+  const bool is_told = last_stop_ && last_stop_->round == last_round_;
+  const bool by_failure =
+      is_told && last_stop_->why == Stop::Why::Failure && last_stop_->culprit != id();
+  const bool by_members = is_told && last_stop_->why == Stop::Why::Members;
+  if (!by_failure && !by_members)
+    violated("its workers of round " + std::to_string(last_round_) +
+             " had succeeded, and are run again for no reason");
+}
+
 void WholeNode::start_workers(int restart_count) {
   const Sealed& sealed = *sealed_;
-  if (workers_ && workers_->living() > 0)
-    violated("starts the workers of round " + std::to_string(sealed.round) +
-             " beside those of round " + std::to_string(workers_->round()));
-  if (last_group_ == GroupEnd::Succeeded && !has_order_)
-    violated("its workers had succeeded, and are run again for no reason");
+  if (auto wrong = work_.workers_began(index_, {.life = sealed_in_, .number = sealed.round}))
+    violated(std::move(*wrong));
+  must_have_a_reason();
   if (restart_count != static_cast<int>(sealed.restart_count))
     violated("its workers are told of restart " + std::to_string(restart_count) + ", and it is " +
              std::to_string(sealed.restart_count));
   if (restart_count < restarts_) violated("its restarts are counted backwards");
   restarts_ = restart_count;
   if (signal_ != 0) violated("starts workers though it was told to end");
-  reported_ = has_order_ = false;
+  reported_ = false;
   last_group_.reset();
   code_ = 0;
   workers_.reset();
@@ -274,7 +286,7 @@ void WholeNode::group_over(GroupEnd end) {
        : end == GroupEnd::Survived ? "a worker cannot be killed"
                                    : "its workers have stopped");
   last_group_ = end;
-  has_order_ = has_order_ && end == GroupEnd::Succeeded;
+  last_round_ = workers_->round();
   workers_.reset();
   play(agent_->on_group_over(end, own_now()));
 }

@@ -13,6 +13,7 @@
 #include "core/agent/membership.h"
 #include "sim/node/node_workers.h"
 #include "sim/node/nodes_plan.h"
+#include "sim/node/rounds_at_work.h"
 #include "sim/session/connected_node.h"
 
 namespace regroup::sim {
@@ -42,6 +43,9 @@ class NodeSurroundings {
   virtual ~NodeSurroundings() = default;
   virtual bool may_be_done() const = 0;
   virtual bool is_stuck(std::int64_t round) const = 0;
+  // What is wrong with it, or nothing.
+  virtual std::optional<std::string> workers_began(std::int32_t node,
+                                                   RoundsAtWork::Round round) = 0;
   virtual void ended(std::int32_t node, const NodeEnd& end) = 0;
 };
 
@@ -87,6 +91,7 @@ class WholeNode final : public ConnectedNode, private WorkersSurroundings {
   void arm();
   void join();
   void start_workers(int restart_count);
+  void must_have_a_reason();
   void report(const std::string& text, std::int64_t rank, int exit_code);
   void ordered(const core::agent::Order& order);
   void note_end(const core::agent::Order& order);
@@ -108,6 +113,7 @@ class WholeNode final : public ConnectedNode, private WorkersSurroundings {
   std::optional<Membership> membership_;
   std::optional<NodeWorkers> workers_;
   std::optional<core::coordinator::Sealed> sealed_;
+  std::int64_t sealed_in_ = 0;  // In this life of the coordinator.
 
   bool is_refused_ = false;
   std::optional<std::uint64_t> flush_;  // Done once this ping is answered.
@@ -124,7 +130,8 @@ class WholeNode final : public ConnectedNode, private WorkersSurroundings {
   std::optional<Duration> joined_for_;
   bool run_was_over_ = false;
   std::optional<core::agent::GroupEnd> last_group_;
-  bool has_order_ = false;  // Since the last group was over, or came to be.
+  std::int64_t last_round_ = 0;  // Of that group.
+  std::optional<core::coordinator::Stop> last_stop_;
   int restarts_ = 0;
   std::optional<NodeEnd::RunFailed> run_failed_;
 };

@@ -19,6 +19,7 @@ void WholeNode::play(Membership::Effects effects) {
                        joining_since_.reset();
                        is_spare_ = false;
                        sealed_ = joined.sealed;
+                       sealed_in_ = link_life();
                        play(agent_->on_joined(static_cast<int>(joined.sealed.restart_count)));
                      },
                      [this](const Membership::JoinFailed& failed) {
@@ -55,7 +56,6 @@ void WholeNode::ordered(const Order& order) {
   note_end(order);
   run_was_over_ = run_was_over_ || order.kind == Order::Kind::RunFailed ||
                   order.kind == Order::Kind::Closed || order.kind == Order::Kind::Over;
-  has_order_ = has_order_ || order.kind != Order::Kind::None;
   play(agent_->on_order(order));
 }
 
@@ -88,6 +88,7 @@ void WholeNode::hear(FromCoordinator message) {
     return;
   }
   if (const auto* refused = std::get_if<Refused>(&message)) is_refused_ = refused->lasting;
+  if (const auto* stop = std::get_if<Stop>(&message)) last_stop_ = *stop;
   if (const auto* progress = std::get_if<Progress>(&message)) is_spare_ = progress->spare;
   play(membership_->on_message(std::move(message), own_now()));
 }

@@ -61,7 +61,7 @@ void CoordinatedWorld::pause(std::int32_t index, Duration length) {
     trace_.line(now(), short_name(any(index).id()), "stands still for " + seconds(length));
   // What was put off to the end of an earlier pause must not be overtaken.
   const Instant until = std::max(luck(index).paused_until, now() + length);
-  luck(index).paused_until = luck(index).trouble_until = until;
+  luck(index).paused_until = luck(index).fault_until = luck(index).trouble_until = until;
   luck(index).awaited = false;
 }
 
@@ -76,7 +76,7 @@ void CoordinatedWorld::cut_off(std::int32_t index, Duration length) {
     if (!links_.is_cut_off(index)) return;
     trace_.line(now(), short_name(any(index).id()), "is no longer cut off");
     links_.reconnect(index, breaks);
-    luck(index).trouble_until = now();
+    luck(index).fault_until = luck(index).trouble_until = now();
   });
 }
 
@@ -93,7 +93,7 @@ void CoordinatedWorld::break_links(std::int32_t index) {
     const std::int32_t node = links_.node_of(link);
     if (node != index && !dice_.chance(many)) continue;
     trace_.line(now(), short_name(any(node).id()), "has a connection broken");
-    luck(node).trouble_until = now();
+    luck(node).fault_until = luck(node).trouble_until = now();
     links_.break_off(link, node_sees, host_sees);
   }
 }
@@ -114,7 +114,7 @@ void CoordinatedWorld::kill_host() {
   plan(dice_.chance(0.5) ? dice_.between(Duration(1ms), Duration(500ms))
                          : dice_.between(Duration(1ms), plan_.restart_delay),
        [this] {
-         host_.start();
+         start_host();
          host_started();
        });
 }
@@ -134,7 +134,8 @@ void CoordinatedWorld::stop_faults() {
   links_.calm_down();
   for (std::int32_t index = 0; index < count(); ++index) {
     if (links_.is_cut_off(index)) links_.reconnect(index, dice_.chance(0.5));
-    luck(index).trouble_until = std::max(luck(index).trouble_until, now());
+    luck(index).fault_until = luck(index).trouble_until =
+        std::max(luck(index).trouble_until, now());
     if (is_missing(index) && !dice_.chance(plan_.ends_for_good))
       start_after(index, dice_.between(Duration(1ms), plan_.restart_delay));
   }

@@ -20,7 +20,7 @@ CoordinatedWorld::CoordinatedWorld(const Options& options, SessionPlan plan, std
 
 Report CoordinatedWorld::run() {
   if (trace_.on()) trace_.line(now(), "world", description());
-  plan(dice_.between(Duration{}, Duration(1s)), [this] { host_.start(); });
+  plan(dice_.between(Duration{}, Duration(1s)), [this] { start_host(); });
   for (std::int32_t index = 0; index < count(); ++index)
     start_after(index, plan_.nodes[static_cast<std::size_t>(index)].starts);
   begin();
@@ -61,6 +61,11 @@ bool CoordinatedWorld::put_off(Happening& happening) {
   happening.at = happening.judges ? *until + 1us : *until;
   agenda_.put_off(std::move(happening));
   return true;
+}
+
+void CoordinatedWorld::start_host() {
+  host_.start();
+  host_since_ = now();
 }
 
 void CoordinatedWorld::plan(Duration after, std::function<void()> act) {
@@ -143,6 +148,12 @@ std::vector<SessionView> CoordinatedWorld::views() const {
 Duration CoordinatedWorld::well_for(std::int32_t index) const {
   if (!is_connected(index)) return {};
   const Instant since = std::max(luck(index).trouble_until, host_trouble_until_);
+  return std::max(now() - since, Duration{});
+}
+
+Duration CoordinatedWorld::undisturbed_for(std::int32_t index) const {
+  if (!host_.is_up() || links_.is_cut_off(index)) return {};
+  const Instant since = std::max({luck(index).fault_until, host_trouble_until_, host_since_});
   return std::max(now() - since, Duration{});
 }
 

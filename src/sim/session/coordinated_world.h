@@ -36,7 +36,8 @@ class CoordinatedWorld : protected SessionSurroundings, private HostSurroundings
   // What happens to a node besides what it does.
   struct Luck {
     Instant paused_until;
-    Instant trouble_until;   // Until then nobody may wonder that it is not heard.
+    Instant fault_until;     // The last thing that went wrong with it is over.
+    Instant trouble_until;   // The same; or since then it has another connection.
     bool awaited = false;    // It has lost its session by the host's death only.
     bool is_coming = false;  // It will be started.
     bool stays_down = false;
@@ -91,6 +92,8 @@ class CoordinatedWorld : protected SessionSurroundings, private HostSurroundings
   const Trace& trace() const override { return trace_; }
 
   std::vector<SessionView> views() const override;
+  // For how long nothing has gone wrong with it, with the host, or between the two.
+  Duration undisturbed_for(std::int32_t index) const;
 
   ConnectedNode& any(std::int32_t index) { return *nodes_[static_cast<std::size_t>(index)]; }
   const ConnectedNode& any(std::int32_t index) const {
@@ -129,6 +132,7 @@ class CoordinatedWorld : protected SessionSurroundings, private HostSurroundings
   void came_to_node(LinkId link, std::string_view bytes) override;
   bool is_connected(std::int32_t index) const;
   bool put_off(Happening& happening);
+  void start_host();
 
   // coordinated_faults.cc
   void plan_next_fault();
@@ -144,6 +148,7 @@ class CoordinatedWorld : protected SessionSurroundings, private HostSurroundings
   std::vector<Luck> luck_;
   Instant host_paused_until_;
   Instant host_trouble_until_;
+  Instant host_since_;
 };
 
 }  // namespace regroup::sim

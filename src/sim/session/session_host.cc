@@ -166,7 +166,7 @@ void SessionHost::hear(LinkId link, const FromAgent& message) {
     coordinator_->on_hello(SessionId{link.value}, *hello, now(), effects);
   } else {
     CHECK(session.known);
-    if (std::holds_alternative<Leave>(message)) invariants_.gone(session.id);
+    invariants_.said(session.id, message);
     coordinator_->on_message(SessionId{link.value}, message, now(), effects);
   }
   carry_out(std::move(effects));
@@ -182,9 +182,18 @@ void SessionHost::carry_out(Effects effects) {
       const auto found = sessions_.find(link);
       if (found == sessions_.end()) continue;
       tell("closes the connection of " + short_name(found->second.id) + ": " + close->why);
-      if (close->why.find("nothing was heard") != std::string::npos)
+      // Several at once, of which some are silent and some had closed their connections: the text
+      // says only that they are gone.
+      if (close->why.find("nothing was heard") != std::string::npos ||
+          close->why.ends_with(" more are gone"))
         invariants_.declared_lost(found->second.id, world_.well_for(found->second.node));
+      const core::rendezvous::NodeId id = found->second.id;
       sessions_.erase(found);
+      // It may have come again, on another connection.
+      if (std::none_of(sessions_.begin(), sessions_.end(), [&](const auto& other) {
+            return other.second.known && other.second.id == id;
+          }))
+        invariants_.closed(id);
       links_.hang_up(link, End::Host);
     } else if (const auto* left = std::get_if<LeftPhase>(&effect)) {
       world_.phase_over(left->phase);

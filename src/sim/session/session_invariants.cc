@@ -13,20 +13,13 @@ using core::rendezvous::NodeId;
 
 namespace {
 
-// Two clocks may differ by so much over the times that are compared here.
-constexpr Duration drifted(Duration time) { return time - time / 500; }
-
 // Progress comes once a second; a connection that is lost and found brings a few more; and a round
 // that is sealed and stopped at once costs two messages each time.
 constexpr std::size_t kMostPerSecond = 60;
 
-bool is_end(const Stop& stop) {
-  return stop.why == Stop::Why::RunFailed || stop.why == Stop::Why::Closed;
-}
+}  // namespace
 
 std::string round_text(std::int64_t round) { return "round " + std::to_string(round); }
-
-}  // namespace
 
 void SessionInvariants::violated(std::string what) {
   if (!violation_) violation_ = std::move(what);
@@ -46,7 +39,17 @@ void SessionInvariants::life_began(Instant now) {
   seats_.clear();
   worlds_.clear();
   lost_.clear();
-  restarts_ = 0;
+  restarts_ = most_restarts_ = member_changes_ = 0;
+  reported_.clear();
+  failed_.clear();
+  changed_.clear();
+  within_window_.clear();
+  stopping_.clear();
+  present_.clear();
+  joining_.clear();
+  joins_.clear();
+  done_.clear();
+  restored_.clear();
   over_ = false;
   others_were_first_ = false;
   broken_.clear();
@@ -56,7 +59,15 @@ void SessionInvariants::life_began(Instant now) {
 void SessionInvariants::introduced(const Hello& hello, const SessionView& node, Instant now) {
   running_.reset();
   if (!first_hello_) first_hello_ = now;
+  present_.insert(hello.node);
+  most_restarts_ = std::max(most_restarts_, hello.restarts);
   if (hello.running) {
+    most_restarts_ = std::max(most_restarts_, hello.running->restart_count);
+    Restored& restored = restored_[hello.running->place.round];
+    restored.world_size = hello.running->place.world_size;
+    restored.restart_count = hello.running->restart_count;
+    restored.members.insert(hello.node);
+    if (hello.running->done) done_.emplace(hello.node, hello.running->place.round);
     running_ = hello.running->place.round;
     const bool is_first = heard_.insert(hello.node).second;
     const bool came_late = is_first && now - began_ >= drifted(plan_.rules.heartbeat_limit);
@@ -97,7 +108,7 @@ void SessionInvariants::told(std::int32_t node, const NodeId& id, const FromCoor
                ", and the others are in another one of that number");
   }
   if (const auto* sealed = std::get_if<Sealed>(&message)) told_sealed(id, *sealed);
-  if (const auto* stop = std::get_if<Stop>(&message)) told_stop(id, *stop);
+  if (const auto* stop = std::get_if<Stop>(&message)) told_stop(id, *stop, now);
 }
 
 void SessionInvariants::heard(const NodeId& id, const FromCoordinator& message) {
@@ -108,6 +119,7 @@ void SessionInvariants::heard(const NodeId& id, const FromCoordinator& message) 
 }
 
 void SessionInvariants::gone(const NodeId& id) {
+  closed(id);
   if (const auto round = known_[id].round) gone_[*round].insert(id);
 }
 
@@ -130,61 +142,18 @@ void SessionInvariants::told_sealed(const NodeId& id, const Sealed& sealed) {
   if (sealed.restart_count < known.restarts)
     violated(short_name(id) + " is told of " + std::to_string(sealed.restart_count) +
              " restarts, and knew of " + std::to_string(known.restarts));
-  if (sealed.restart_count > plan_.rules.max_restarts)
-    violated("restart " + std::to_string(sealed.restart_count) + " of " +
-             std::to_string(plan_.rules.max_restarts));
+  check_count(sealed.restart_count);
   lost_.erase(id);
+  joining_.erase(id);
   sealed_in_[{id, sealed.round}] = life_;
   sealing_.push_back({id, sealed});
-}
-
-void SessionInvariants::told_stop(const NodeId& id, const Stop& stop) {
-  const Known& known = known_[id];
-  // A coordinator that was started again and then ended the run need not have heard of all of them.
-  if (stop.restart_count < known.restarts && !is_end(stop))
-    violated(short_name(id) + " is told of " + std::to_string(stop.restart_count) +
-             " restarts, and knew of " + std::to_string(known.restarts));
-  if (stop.restart_count > plan_.rules.max_restarts)
-    violated("restart " + std::to_string(stop.restart_count) + " of " +
-             std::to_string(plan_.rules.max_restarts));
-  if (stop.verdict) {
-    const auto found = failures_.find(stop.verdict->text);
-    if (found == failures_.end() || found->second.round != stop.round ||
-        found->second.id != stop.culprit)
-      violated("the verdict of " + round_text(stop.round) +
-               " did not happen: " + stop.verdict->text);
-  }
-  if (running_ == stop.round && stop.text == "this node was dropped from the round" &&
-      !lost_.contains(id) && !stopped_.contains(stop.round) && !is_broken_without(id, stop.round))
-    violated(short_name(id) + " has come back in time, and may not run on in " +
-             round_text(stop.round));
-  // A run that was closed while others ran also fails when one of them is lost: without a verdict.
-  const auto earlier = stopped_.find(stop.round);
-  const bool was_closed = earlier != stopped_.end() && earlier->second.why == Stop::Why::Closed;
-  const bool has_verdict = stop.why == Stop::Why::Failure || stop.why == Stop::Why::RunFailed;
-  if (has_verdict != stop.verdict.has_value() && stop.why != Stop::Why::RunFailed)
-    violated(round_text(stop.round) + " was stopped with the wrong verdict: " + stop.text);
-  const auto [first, is_first] = stopped_.try_emplace(stop.round, stop);
-  if (is_first) {
-    const std::int64_t spent = stop.why == Stop::Why::Failure ? 1 : 0;
-    if (stop.restart_count < restarts_ + spent)
-      violated("a failure that costs no restart: " + stop.text);
-    restarts_ = std::max(restarts_, stop.restart_count);
-  }
-  // A run may be closed while a round is stopped; else there is one word about its end. Who was
-  // dropped alone hears that, and not the others.
-  const Stop& before = first->second;
-  if (has_verdict && before.verdict && before.text != stop.text)
-    violated("two verdicts of " + round_text(stop.round) + ": " + before.text + "; " + stop.text);
-  const bool is_worse = was_closed && stop.why == Stop::Why::RunFailed;
-  if (is_end(before) && before != stop && before.round == stop.round && !is_worse)
-    violated("the end of the run was told in two ways: " + before.text + "; " + stop.text);
 }
 
 void SessionInvariants::said_all(const std::vector<SessionView>& nodes,
                                  const core::rendezvous::State& state, Instant now) {
   if (!sealing_.empty()) check_seal(nodes, state, now);
   sealing_.clear();
+  for (const Stop& stop : std::exchange(stopping_, {})) check_reason(stop);
   if (!state.closed) check_broken(nodes);
   broken_.clear();
   if (over_ && !state.closed) violated("a closed run was opened again");

@@ -8,12 +8,6 @@ namespace regroup::sim {
 
 using core::rendezvous::NodeId;
 
-namespace {
-
-std::string round_text(std::int64_t round) { return "round " + std::to_string(round); }
-
-}  // namespace
-
 void SessionInvariants::other_left(const NodeId& id, std::int64_t round) {
   gone_[round].insert(id);
   broken_.insert(round);
