@@ -1,5 +1,7 @@
 #include "sim/node/nodes_plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/world/trace.h"
@@ -35,7 +37,7 @@ void choose_limits(RunRules& rules, Dice& dice) {
   if (dice.chance(0.1)) rules.node_strikes = dice.between(1, 3);
 }
 
-// By dice of their own: all other runs are the same as they were without it.
+// The window has dice of its own: all other runs are the same as they were without it.
 void choose_restart_window(RunRules& rules, Dice& dice) {
   if (!dice.chance(0.1)) return;
   rules.restart_window = dice.between(10s, 60s);
@@ -72,15 +74,15 @@ Duration stopping_bound(const NodesPlan& plan) {
 }
 
 Duration meeting_bound(const NodesPlan& plan) {
-  // Workers may have to be killed, and a hang has to be found; an agent whose failure nobody hears
-  // of decides by itself only after a while.
+  // Workers may have to be killed, and a hang has to be found. An agent that cannot report its
+  // failure decides by itself only after a while.
   const Duration stops = plan.kill_wait + plan.hang_timeout * 3;
   return meeting_bound(plan.session) + (stops + kOtherNodesTurn) * 2 + kDecisionLimit;
 }
 
 Duration ending_bound(const NodesPlan& plan) {
-  // Who waits in vain gives up; those who are left meet, are done, and wait for each other. A node
-  // that is left may have to do so twice, for one of its last round may go meanwhile.
+  // A node that waits in vain gives up; the others meet, are done, and wait for each other. They
+  // may have to do so twice, because a member of their last round may go meanwhile.
   const Duration part = plan.work.longest + plan.exit_limit + plan.join_timeout + plan.kill_wait +
                         plan.session.grace + kDecisionLimit + kCoordinatorLimit;
   return meeting_bound(plan) + part * 3;
@@ -89,12 +91,12 @@ Duration ending_bound(const NodesPlan& plan) {
 std::string describe(const NodesPlan& plan) {
   const WorkPlan& work = plan.work;
   const RunRules& rules = plan.session.rules;
-  return describe(plan.session) + "; " + (work.is_long ? "long" : "short") + " work, grace " +
-         seconds(plan.session.grace) + (work.hangs > 0 ? ", workers hang" : "") +
-         (work.survives > 0 ? ", some cannot be killed" : "") +
-         (rules.restart_window > Duration{}
-              ? ", restarts count for " + seconds(rules.restart_window)
-              : "");
+  return fmt::format(
+      "{}; {} work, grace {}{}{}{}", describe(plan.session), work.is_long ? "long" : "short",
+      seconds(plan.session.grace), work.hangs > 0 ? ", workers hang" : "",
+      work.survives > 0 ? ", some cannot be killed" : "",
+      rules.restart_window > Duration{} ? ", restarts count for " + seconds(rules.restart_window)
+                                        : "");
 }
 
 }  // namespace regroup::sim

@@ -1,5 +1,7 @@
 #include "sim/node/whole_node.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -26,7 +28,7 @@ void WholeNode::after(Duration own, std::function<void()> act) {
 }
 
 void WholeNode::violated(std::string what) {
-  world_.invariants().violated(short_name(id()) + ": " + std::move(what));
+  world_.invariants().violated(fmt::format("{}: {}", short_name(id()), what));
 }
 
 // ---- A process begins and ends ----
@@ -84,7 +86,7 @@ void WholeNode::crash() {
 
 void WholeNode::signal(int number) {
   if (!agent_) return;
-  tell("is told to stop by signal " + std::to_string(number));
+  tell(fmt::format("is told to stop by signal {}", number));
   signal_ = number;
   play(agent_->on_signal(number));
 }
@@ -127,8 +129,7 @@ void WholeNode::finish(AgentEnding ending) {
                     .run_was_over = run_was_over_,
                     .was_spare = is_spare_,
                     .joined_for = joined_for_};
-  tell("ends with " + std::to_string(end.exit_code) +
-       (end.verdict.empty() ? "" : ": " + end.verdict));
+  tell(fmt::format("ends with {}{}", end.exit_code, end.verdict.empty() ? "" : ": " + end.verdict));
   if (workers_ && workers_->living() > 0 && ending != AgentEnding::LeftBehind)
     violated("ends, and workers of it still run");
   if (ending == AgentEnding::Succeeded && last_group_ != GroupEnd::Succeeded)
@@ -138,7 +139,7 @@ void WholeNode::finish(AgentEnding ending) {
   if (ending != AgentEnding::Signalled && ending != AgentEnding::LeftBehind && signal_ != 0 &&
       ending != AgentEnding::CouldNotStart && !is_refused_ && last_group_ != GroupEnd::Succeeded &&
       !run_failed_)
-    violated("was told to stop by a signal, and ends with " + std::to_string(end.exit_code));
+    violated(fmt::format("was told to stop by a signal, and ends with {}", end.exit_code));
   if (ending == AgentEnding::LeftBehind && last_group_ != GroupEnd::Survived)
     violated("says that workers are left, and none are");
   forget();
@@ -165,8 +166,8 @@ void WholeNode::play(const core::agent::Effects& effects) {
               },
               [this](const core::agent::Ask&) {
                 if (reported_) return;
-                report("the workers of " + short_name(id()) + " in round " +
-                           std::to_string(sealed_->round) + " ended by nobody's order",
+                report(fmt::format("the workers of {} in round {} ended by nobody's order",
+                                   short_name(id()), sealed_->round),
                        sealed_->ranks.base_global_rank, -1);
               },
               [this](const core::agent::CheckIn& order) {
@@ -221,8 +222,8 @@ void WholeNode::must_have_a_reason() {
       is_told && last_stop_->why == Stop::Why::Failure && last_stop_->culprit != id();
   const bool by_members = is_told && last_stop_->why == Stop::Why::Members;
   if (!by_failure && !by_members)
-    violated("its workers of round " + std::to_string(last_round_) +
-             " had succeeded, and are run again for no reason");
+    violated(fmt::format("its workers of round {} had succeeded, and are run again for no reason",
+                         last_round_));
 }
 
 void WholeNode::start_workers(int restart_count) {
@@ -231,8 +232,8 @@ void WholeNode::start_workers(int restart_count) {
     violated(std::move(*wrong));
   must_have_a_reason();
   if (restart_count != static_cast<int>(sealed.restart_count))
-    violated("its workers are told of restart " + std::to_string(restart_count) + ", and it is " +
-             std::to_string(sealed.restart_count));
+    violated(fmt::format("its workers are told of restart {}, and it is {}", restart_count,
+                         sealed.restart_count));
   if (restart_count < restarts_) violated("its restarts are counted backwards");
   restarts_ = restart_count;
   if (signal_ != 0) violated("starts workers though it was told to end");
@@ -244,7 +245,7 @@ void WholeNode::start_workers(int restart_count) {
     tell("cannot start its workers");
     return play(agent_->on_start_failed());
   }
-  tell("starts the workers of round " + std::to_string(sealed.round));
+  tell(fmt::format("starts the workers of round {}", sealed.round));
   WorkersSurroundings& here = *this;
   workers_.emplace(nodes_plan_,
                    NodeWorkers::Place{.round = sealed.round,
@@ -264,8 +265,8 @@ void WholeNode::report(const std::string& text, std::int64_t rank, int code) {
 
 void WholeNode::worker_failed(int local_rank, int code) {
   code_ = code;
-  const std::string text = "worker " + std::to_string(local_rank) + " of " + short_name(id()) +
-                           " failed in round " + std::to_string(workers_->round());
+  const std::string text = fmt::format("worker {} of {} failed in round {}", local_rank,
+                                       short_name(id()), workers_->round());
   tell(text);
   report(text, sealed_->ranks.base_global_rank + local_rank, code);
   agent_->on_worker_failed();

@@ -1,5 +1,5 @@
-// One machine of a run: the real agent, its real conversation with the coordinator, its workers, and
-// what joins the three, as runtime/agent and runtime/rounds do.
+// One machine of a run: the real agent, its real conversation with the coordinator, its workers,
+// and what joins the three, as runtime/agent and runtime/rounds do.
 #pragma once
 
 #include <cstdint>

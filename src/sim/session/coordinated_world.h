@@ -42,7 +42,7 @@ class CoordinatedWorld : protected SessionSurroundings, private HostSurroundings
     bool is_coming = false;  // It will be started.
     bool stays_down = false;
   };
-  // What can go wrong. Those after the first line happen in one of the two worlds only.
+  // What can go wrong. The last three happen in one of the two worlds only.
   enum class Fault {
     Crash,
     Pause,
@@ -73,7 +73,7 @@ class CoordinatedWorld : protected SessionSurroundings, private HostSurroundings
   virtual bool is_missing(std::int32_t index) const { return !any(index).is_running(); }
   virtual void calmed_down() = 0;
   virtual void add_totals(Totals& /*totals*/) const {}
-  // Of somebody who is neither the host nor a node with a session. None: it is gone.
+  // For a node without a session. None: it is gone.
   virtual std::optional<Instant> paused_until(const Happening& /*happening*/) const {
     return Instant{};
   }

@@ -1,5 +1,7 @@
 #include "sim/session/session_invariants.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -19,7 +21,7 @@ constexpr std::size_t kMostPerSecond = 60;
 
 }  // namespace
 
-std::string round_text(std::int64_t round) { return "round " + std::to_string(round); }
+std::string round_text(std::int64_t round) { return fmt::format("round {}", round); }
 
 void SessionInvariants::violated(std::string what) {
   if (!violation_) violation_ = std::move(what);
@@ -79,7 +81,7 @@ void SessionInvariants::introduced(const Hello& hello, const SessionView& node, 
              .emplace(std::pair(hello.running->place.round, hello.running->place.rank), hello.node)
              .second &&
         seats_.at({hello.running->place.round, hello.running->place.rank}) != hello.node;
-    const bool is_past = is_first && sealed_;  // Nobody who came before knew of it.
+    const bool is_past = is_first && sealed_;  // No node that came before knew of it.
     if (came_late || is_past || is_taken || was_closed || is_old) lost_.insert(hello.node);
   }
   heard_.insert(hello.node);
@@ -95,8 +97,7 @@ void SessionInvariants::told(std::int32_t node, const NodeId& id, const FromCoor
   times.push_back(now);
   while (times.front() + 1s < now) times.pop_front();
   if (times.size() > kMostPerSecond)
-    violated(short_name(id) + " was sent " + std::to_string(times.size()) +
-             " messages within a second");
+    violated(fmt::format("{} was sent {} messages within a second", short_name(id), times.size()));
   if (const auto* welcome = std::get_if<Welcome>(&message);
       welcome != nullptr && running_ && welcome->member) {
     const std::int64_t life = sealed_in_[{id, *running_}];
@@ -104,8 +105,8 @@ void SessionInvariants::told(std::int32_t node, const NodeId& id, const FromCoor
     // A life that began with nodes that knew of none before counts from 0 again.
     if (!is_first && world->second != life && !blind_.contains(life) &&
         !blind_.contains(world->second))
-      violated(short_name(id) + " runs on in " + round_text(*running_) +
-               ", and the others are in another one of that number");
+      violated(fmt::format("{} runs on in {}, and the others are in another one of that number",
+                           short_name(id), round_text(*running_)));
   }
   if (const auto* sealed = std::get_if<Sealed>(&message)) told_sealed(id, *sealed);
   if (const auto* stop = std::get_if<Stop>(&message)) told_stop(id, *stop, now);
@@ -137,11 +138,11 @@ void SessionInvariants::told_sealed(const NodeId& id, const Sealed& sealed) {
   if (over_) violated(short_name(id) + " was put into a round of a run that is over");
   const Known& known = known_[id];
   if (known.round && sealed.round <= *known.round)
-    violated(short_name(id) + " was in " + round_text(*known.round) + " and is now in " +
-             round_text(sealed.round));
+    violated(fmt::format("{} was in {} and is now in {}", short_name(id), round_text(*known.round),
+                         round_text(sealed.round)));
   if (sealed.restart_count < known.restarts)
-    violated(short_name(id) + " is told of " + std::to_string(sealed.restart_count) +
-             " restarts, and knew of " + std::to_string(known.restarts));
+    violated(fmt::format("{} is told of {} restarts, and knew of {}", short_name(id),
+                         sealed.restart_count, known.restarts));
   check_count(sealed.restart_count);
   lost_.erase(id);
   joining_.erase(id);
@@ -165,10 +166,11 @@ void SessionInvariants::check_seal(const std::vector<SessionView>& nodes,
   ++seals_;
   const Sealed& first = sealing_.front().sealed;
   if (sealed_ && first.round <= *sealed_)
-    violated(round_text(first.round) + " was sealed after " + round_text(*sealed_));
+    violated(fmt::format("{} was sealed after {}", round_text(first.round), round_text(*sealed_)));
   if (held_ && first.round <= *held_)
-    violated(round_text(first.round) + " was sealed, and a node has been in " + round_text(*held_));
-  // Nobody is known who could be back: there is a last call for the others.
+    violated(fmt::format("{} was sealed, and a node has been in {}", round_text(first.round),
+                         round_text(*held_)));
+  // No node is known that could come back: there is a last call for the others.
   const bool is_first = !sealed_ && !held_ && !has_history_ && first.by_session;
   if (is_first && first.world_size < plan_.rules.max_nodes &&
       now - first_hello_.value_or(began_) < drifted(plan_.rules.last_call))
@@ -186,22 +188,21 @@ void SessionInvariants::check_world(const std::vector<SessionView>& nodes) {
   const std::string round = round_text(first.round);
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(first.world_size, 0));
   if (first.world_size < plan_.rules.min_nodes || first.world_size > plan_.rules.max_nodes)
-    violated(round + " has " + std::to_string(size) + " nodes, outside " +
-             std::to_string(plan_.rules.min_nodes) + ".." + std::to_string(plan_.rules.max_nodes));
+    violated(fmt::format("{} has {} nodes, outside {}..{}", round, size, plan_.rules.min_nodes,
+                         plan_.rules.max_nodes));
   if (sealing_.size() > size || (first.by_session && sealing_.size() != size))
-    violated(round + " of " + std::to_string(size) + " nodes was told to " +
-             std::to_string(sealing_.size()));
+    violated(fmt::format("{} of {} nodes was told to {}", round, size, sealing_.size()));
   std::vector<const Seat*> by_rank(size, nullptr);
   for (const Seat& seat : sealing_) {
     const Sealed& sealed = seat.sealed;
     if (sealed.round != first.round || sealed.world_size != first.world_size ||
         sealed.restart_count != first.restart_count || sealed.by_session != first.by_session ||
         sealed.bootstrap != first.bootstrap)
-      violated(round + " is another one for " + short_name(seat.id));
+      violated(fmt::format("{} is another one for {}", round, short_name(seat.id)));
     if (sealed.rank < 0 || sealed.rank >= first.world_size ||
         by_rank[static_cast<std::size_t>(sealed.rank)] != nullptr) {
-      violated(round + ": rank " + std::to_string(sealed.rank) + " of " + short_name(seat.id) +
-               " is not its own");
+      violated(
+          fmt::format("{}: rank {} of {} is not its own", round, sealed.rank, short_name(seat.id)));
       return;
     }
     by_rank[static_cast<std::size_t>(sealed.rank)] = &seat;
@@ -214,19 +215,18 @@ void SessionInvariants::check_world(const std::vector<SessionView>& nodes) {
       return one.id.address == seat->id.address;
     });
     if (seat->sealed.ranks.base_global_rank != base)
-      violated(round + ": the workers of " + short_name(seat->id) + " begin with rank " +
-               std::to_string(seat->sealed.ranks.base_global_rank) + " instead of " +
-               std::to_string(base));
+      violated(fmt::format("{}: the workers of {} begin with rank {} instead of {}", round,
+                           short_name(seat->id), seat->sealed.ranks.base_global_rank, base));
     if (node != nodes.end()) base += node->workers;
     if (seat->sealed.ranks.global_world_size != first.ranks.global_world_size)
       violated(round + " has two sizes");
   }
   if (base != first.ranks.global_world_size && !violation_)
-    violated(round + ": " + std::to_string(base) + " workers, and it was told that there are " +
-             std::to_string(first.ranks.global_world_size));
+    violated(fmt::format("{}: {} workers, and it was told that there are {}", round, base,
+                         first.ranks.global_world_size));
 }
 
-// Each so many ranks belong to nodes of one group.
+// Each block of `segment` ranks belongs to nodes of one group.
 void SessionInvariants::check_groups(const std::vector<const Seat*>& by_rank) {
   const auto segment = static_cast<std::size_t>(plan_.rules.segment);
   const auto group_of = [this](const Seat& seat) {
@@ -236,13 +236,12 @@ void SessionInvariants::check_groups(const std::vector<const Seat*>& by_rank) {
     return found == plan_.nodes.end() ? "" : found->group;
   };
   if (by_rank.size() % segment != 0)
-    violated("a round of " + std::to_string(by_rank.size()) + " nodes in groups of " +
-             std::to_string(segment));
+    violated(fmt::format("a round of {} nodes in groups of {}", by_rank.size(), segment));
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const Seat& seat = *by_rank[rank];
     if (group_of(seat) != group_of(*by_rank[rank - rank % segment]))
-      violated(short_name(seat.id) + " has rank " + std::to_string(rank) +
-               " among nodes of another group");
+      violated(
+          fmt::format("{} has rank {} among nodes of another group", short_name(seat.id), rank));
   }
 }
 
@@ -251,21 +250,23 @@ void SessionInvariants::check_old_workers(const std::vector<SessionView>& nodes,
   for (const SessionView& node : nodes) {
     if (!node.runs || lost_.contains(node.id)) continue;
     if (held_ && *node.runs < *held_) continue;  // It was lost before this life.
-    const std::string text = round_text(round) + " begins while " + short_name(node.id) +
-                             " runs the workers of " + round_text(*node.runs);
+    const std::string text =
+        fmt::format("{} begins while {} runs the workers of {}", round_text(round),
+                    short_name(node.id), round_text(*node.runs));
     if (node.connected) violated(text);
     if (node.closed_for && *node.closed_for < drifted(plan_.rules.reconnect_grace))
-      violated(text + ", and its connection was lost only " + seconds(*node.closed_for) + " ago");
+      violated(fmt::format("{}, and its connection was lost only {} ago", text,
+                           seconds(*node.closed_for)));
     if (node.awaited && has_history_ && !others_were_first_ &&
         now - began_ < drifted(plan_.rules.heartbeat_limit))
-      violated(text + ", and the coordinator is " + seconds(now - began_) + " old");
+      violated(fmt::format("{}, and the coordinator is {} old", text, seconds(now - began_)));
   }
 }
 
 void SessionInvariants::declared_lost(const NodeId& id, Duration well_for) {
   if (well_for > plan_.rules.heartbeat_limit + plan_.rules.heartbeat_limit / 500 + 100ms)
-    violated(short_name(id) + " was taken for lost, and all had been well with it for " +
-             seconds(well_for));
+    violated(fmt::format("{} was taken for lost, and all had been well with it for {}",
+                         short_name(id), seconds(well_for)));
   lost_.insert(id);
   gone(id);
 }
@@ -276,8 +277,8 @@ void SessionInvariants::failed(const NodeId& id, std::int64_t round, const std::
 
 void SessionInvariants::workers_started(const SessionView& node, std::int64_t round) {
   if (node.runs)
-    violated(short_name(node.id) + " starts the workers of " + round_text(round) +
-             " beside those of " + round_text(*node.runs));
+    violated(fmt::format("{} starts the workers of {} beside those of {}", short_name(node.id),
+                         round_text(round), round_text(*node.runs)));
 }
 
 }  // namespace regroup::sim

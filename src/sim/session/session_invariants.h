@@ -1,5 +1,5 @@
-// What must be true of a run with a coordinator at every step. Whoever sees something happen tells
-// it here; the first violation is kept, in words.
+// What must be true of a run with a coordinator at every step. What happens is
+// told here; the first violation is kept, in words.
 //
 // A "life" is that of one coordinator: from the start of its host to its death.
 #pragma once
@@ -98,7 +98,7 @@ class SessionInvariants {
   std::int64_t life_ = 0;
   Instant began_;
   std::optional<Instant> first_hello_;
-  bool has_history_ = false;            // Somebody was here before.
+  bool has_history_ = false;            // A node knows of an earlier life.
   std::optional<std::int64_t> held_;    // The latest round that it was told of,
   std::optional<std::int64_t> sealed_;  // and the latest that it sealed.
   std::map<std::int64_t, core::coordinator::Stop> stopped_;  // Rounds and the word about their end.
@@ -133,7 +133,7 @@ class SessionInvariants {
   };
   std::map<std::int64_t, Restored> restored_;  // By round.
   bool over_ = false;
-  // Nobody can hold nodes without a session back: a swap that seals a round has sealed it. So they
+  // Nodes without a session cannot be held back: a swap that seals a round has sealed it. So they
   // do not wait for members that are on their way back to a coordinator that was started again.
   bool others_were_first_ = false;
   std::set<std::int64_t> broken_;  // Rounds that one without a session has just left.

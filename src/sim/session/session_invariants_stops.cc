@@ -1,4 +1,6 @@
 // What must be true when a round is stopped: its verdict, its reason, and what it costs.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/session/session_invariants.h"
@@ -23,19 +25,20 @@ void SessionInvariants::told_stop(const NodeId& id, const Stop& stop, Instant no
   const Known& known = known_[id];
   // A coordinator that was started again and then ended the run need not have heard of all of them.
   if (stop.restart_count < known.restarts && !is_end(stop))
-    violated(short_name(id) + " is told of " + std::to_string(stop.restart_count) +
-             " restarts, and knew of " + std::to_string(known.restarts));
+    violated(fmt::format("{} is told of {} restarts, and knew of {}", short_name(id),
+                         stop.restart_count, known.restarts));
   check_verdict(stop);
   if (running_ == stop.round && stop.text == kDropped && !lost_.contains(id) &&
       !stopped_.contains(stop.round) && !is_broken_without(id, stop.round))
-    violated(short_name(id) + " has come back in time, and may not run on in " +
-             round_text(stop.round));
+    violated(fmt::format("{} has come back in time, and may not run on in {}", short_name(id),
+                         round_text(stop.round)));
   // A run that was closed while others ran also fails when one of them is lost: without a verdict.
   const auto earlier = stopped_.find(stop.round);
   const bool was_closed = earlier != stopped_.end() && earlier->second.why == Stop::Why::Closed;
   const bool has_verdict = stop.why == Stop::Why::Failure || stop.why == Stop::Why::RunFailed;
   if (has_verdict != stop.verdict.has_value() && stop.why != Stop::Why::RunFailed)
-    violated(round_text(stop.round) + " was stopped with the wrong verdict: " + stop.text);
+    violated(fmt::format("{} was stopped with the wrong verdict: {}", round_text(stop.round),
+                         stop.text));
   const auto first = stopped_.try_emplace(stop.round, stop).first;
   check_budget(stop, now);
   // A node that was dropped alone is told so; the reason is looked at above.
@@ -45,10 +48,12 @@ void SessionInvariants::told_stop(const NodeId& id, const Stop& stop, Instant no
   // was dropped alone hears that, and the others do not.
   const Stop& before = first->second;
   if (has_verdict && before.verdict && before.text != stop.text)
-    violated("two verdicts of " + round_text(stop.round) + ": " + before.text + "; " + stop.text);
+    violated(
+        fmt::format("two verdicts of {}: {}; {}", round_text(stop.round), before.text, stop.text));
   const bool is_worse = was_closed && stop.why == Stop::Why::RunFailed;
   if (is_end(before) && before != stop && before.round == stop.round && !is_worse)
-    violated("the end of the run was told in two ways: " + before.text + "; " + stop.text);
+    violated(
+        fmt::format("the end of the run was told in two ways: {}; {}", before.text, stop.text));
 }
 
 void SessionInvariants::check_verdict(const Stop& stop) {
@@ -56,17 +61,17 @@ void SessionInvariants::check_verdict(const Stop& stop) {
   const auto found = failures_.find(stop.verdict->text);
   if (found == failures_.end() || found->second.round != stop.round ||
       found->second.id != stop.culprit)
-    violated("the verdict of " + round_text(stop.round) + " did not happen: " + stop.verdict->text);
+    violated(fmt::format("the verdict of {} did not happen: {}", round_text(stop.round),
+                         stop.verdict->text));
 }
 
 void SessionInvariants::check_count(std::int64_t restart_count) {
   const RunRules& rules = plan_.rules;
   if (restart_count > rules.max_restarts && rules.restart_window == Duration{})
-    violated("restart " + std::to_string(restart_count) + " of " +
-             std::to_string(rules.max_restarts));
+    violated(fmt::format("restart {} of {}", restart_count, rules.max_restarts));
   if (restart_count > most_restarts_)
-    violated("restart " + std::to_string(restart_count) + " is told of, and failures account for " +
-             std::to_string(most_restarts_));
+    violated(fmt::format("restart {} is told of, and failures account for {}", restart_count,
+                         most_restarts_));
 }
 
 void SessionInvariants::check_budget(const Stop& stop, Instant now) {
@@ -79,8 +84,8 @@ void SessionInvariants::check_budget(const Stop& stop, Instant now) {
     while (now - within_window_.front() > drifted(rules.restart_window)) within_window_.pop_front();
     if (rules.restart_window > Duration{} &&
         static_cast<std::int64_t>(within_window_.size()) > rules.max_restarts)
-      violated(std::to_string(within_window_.size()) + " restarts within " +
-               seconds(rules.restart_window));
+      violated(fmt::format("{} restarts within {}", within_window_.size(),
+                           seconds(rules.restart_window)));
   }
   check_count(stop.restart_count);
   restarts_ = std::max(restarts_, stop.restart_count);
@@ -89,8 +94,8 @@ void SessionInvariants::check_budget(const Stop& stop, Instant now) {
       stop.why == Stop::Why::RunFailed && stop.verdict && stop.note.empty() && !over_;
   if (is_for_want_of_restarts && rules.restart_window == Duration{} &&
       stop.restart_count < rules.max_restarts)
-    violated("the run has failed with " + std::to_string(stop.restart_count) + " restarts of " +
-             std::to_string(rules.max_restarts));
+    violated(fmt::format("the run has failed with {} restarts of {}", stop.restart_count,
+                         rules.max_restarts));
 }
 
 // ---- Reasons ----
@@ -110,8 +115,8 @@ void SessionInvariants::said(const NodeId& id, const FromAgent& message) {
   if (std::holds_alternative<Leave>(message)) gone(id);
 }
 
-// From here on the failure may cost a restart. It may be judged without a word, if all have left the
-// round by then.
+// From here on the failure may cost a restart. It may be judged without a word, if all have left
+// the round by then.
 void SessionInvariants::said_failed(std::int64_t round) {
   if (changed_.contains(round) || !reported_.insert(round).second) return;
   const auto restored = restored_.find(round);
@@ -160,13 +165,12 @@ bool SessionInvariants::has_reason(std::int64_t round) const {
 void SessionInvariants::check_reason(const Stop& stop) {
   if (is_mixed(plan_)) return;  // Nodes without a session say nothing of what they do.
   if (!has_reason(stop.round))
-    violated(round_text(stop.round) + " was stopped for no reason: " + stop.text);
+    violated(fmt::format("{} was stopped for no reason: {}", round_text(stop.round), stop.text));
   // A round from an earlier life of which all have gone again is stopped without being counted.
   const auto most = plan_.rules.max_membership_changes;
   if (!most || sealed_ != stop.round) return;
   if (++member_changes_ > *most)
-    violated("members have changed " + std::to_string(member_changes_) + " times of " +
-             std::to_string(*most));
+    violated(fmt::format("members have changed {} times of {}", member_changes_, *most));
 }
 
 }  // namespace regroup::sim

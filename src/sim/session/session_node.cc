@@ -1,5 +1,7 @@
 #include "sim/session/session_node.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -92,7 +94,7 @@ void SessionNode::start_workers() {
   world_.invariants().workers_started(view(), sealed.round);
   begun_ = sealed.round;
   group_ = Group{.round = sealed.round, .number = ++groups_};
-  if (world_.trace().on()) tell("starts the workers of round " + std::to_string(sealed.round));
+  if (world_.trace().on()) tell(fmt::format("starts the workers of round {}", sealed.round));
   plan_fortune();
 }
 
@@ -113,8 +115,8 @@ void SessionNode::fail_worker() {
   if (!is_training()) return;
   const Sealed& sealed = *member_->sealed();
   const std::int64_t local = dice_.between(0, self_.workers - 1);
-  const std::string text = "worker " + std::to_string(local) + " of " + short_name(id()) +
-                           " failed in round " + std::to_string(group_->round);
+  const std::string text =
+      fmt::format("worker {} of {} failed in round {}", local, short_name(id()), group_->round);
   world_.invariants().failed(id(), group_->round, text);
   tell(text);
   say(member_->failed({.rank = sealed.ranks.base_global_rank + local,
@@ -129,7 +131,7 @@ void SessionNode::succeed() {
   if (!is_training()) return;
   tell("is done");
   group_.reset();
-  // With nodes that have no session it waits at the exit, where they come, and tells nobody else.
+  // With nodes that have no session it waits at the exit, where they come, and does not say so.
   if (member_->sealed()->by_session) say(member_->done());
 }
 

@@ -58,7 +58,7 @@ class SessionOthers final : private Surroundings {
   Instant paused_until(std::int32_t index) const {
     return paused_until_[static_cast<std::size_t>(index)];
   }
-  // The workers of the round fail on one node; those of these may follow.
+  // The workers of the round fail on one node; those of these nodes may follow.
   void group_failed(std::int64_t round, double drags_others);
 
   // The host and what it says.
@@ -71,7 +71,7 @@ class SessionOthers final : private Surroundings {
   bool is_one(const core::rendezvous::NodeId& id) const;  // Of these machines.
   // A torchrun node that was dropped while it lived trains on and does not notice.
   bool is_lost(std::int32_t index) const;
-  std::int64_t live() const;  // Without those.
+  std::int64_t live() const;  // Without these lost ones.
   bool has_torchrun() const { return plan_.others.has_torchrun; }
   // Why they are not where the state says, or none.
   std::optional<std::string> why_not_in(const core::rendezvous::State& state) const;

@@ -2,7 +2,7 @@
 // then.
 //
 // The agent does what the real one does: leave the old round, join the next, then look at the state
-// every second and send heartbeats, until somebody waits or the round is no longer whole. A process
+// every second and send heartbeats, until a node waits or the round is no longer whole. A process
 // that died is followed by another one with a new process id and the same name.
 #pragma once
 
@@ -26,9 +26,9 @@ class Node {
 
   // From outside, at any moment.
   void start();
-  void crash();                    // Nothing is said to anybody.
+  void crash();                    // It tells no other node.
   void leave(Duration come_back);  // As soon as no request is under way.
-  void close();                    // Likewise; ends the run for all.
+  void close();                    // As soon as no request is under way; it ends the run for all.
   void fail_workers();             // It joins again. Only while it trains, and asks nothing.
   void set_wall_clock(Duration by) { clock_.set_wall_clock(by); }
 

@@ -1,5 +1,7 @@
 #include "sim/world/plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/world/trace.h"
@@ -16,7 +18,7 @@ Settings choose_settings(std::int64_t nodes, bool has_torchrun, Dice& dice) {
   settings.min_nodes = sizes.min_nodes;
   settings.max_nodes = sizes.max_nodes;
   settings.join_timeout = dice.chance(0.25) ? 30s : 60s;
-  settings.last_call_timeout = dice.between(3, 6) * 1s;  // Everybody looks every second.
+  settings.last_call_timeout = dice.between(3, 6) * 1s;  // Every node looks each second.
   settings.close_timeout = 30s;
   settings.heartbeat_timeout = dice.between(1, 5) * 1s;
   settings.keep_alive_interval = dice.between(1, 5) * 1s;
@@ -46,7 +48,7 @@ Weather choose_weather(FaultLevel level, Dice& dice) {
 
 NodePlan choose_node(std::int64_t index, const Plan& plan, Dice& dice) {
   NodePlan node;
-  node.name = "n" + std::to_string(index);
+  node.name = fmt::format("n{}", index);
   const Duration apart = plan.clocks_in_step ? Duration(400ms) : Duration(10min);
   node.clock = NodeClock(
       dice.between(1s, 1000000s), dice.between(-apart, apart),
@@ -154,13 +156,14 @@ Plan make_plan(const Options& options) {
 Duration meeting_bound(const Plan& plan) {
   const Settings& settings = plan.settings;
   // A trainer looks every second and may find what it saw a second ago good enough; then it leaves,
-  // joins, and the round waits for the last call; whoever waits looks every second too.
+  // joins, and the round waits for the last call; a node that waits looks every second too.
   const Duration meeting = 2s + 1s + settings.last_call_timeout + 1s + 1s;
-  // Everybody has reached the store again: what was sent into the storm is over, and so is the rest
-  // after it; the last pause has ended. Processes that ended are back.
+  // Every node has reached the store again: its last request of the storm has been answered or
+  // given up, and its rest after that is over; the last pause has ended. Processes that ended are
+  // back.
   const Duration back =
       std::max(plan.longest_fault, plan.request_timeout + 1s) + plan.restart_delay;
-  // Whoever died is dropped: its silence counts from when the observer first looked.
+  // A node that died is dropped: its silence counts from when the observer first looked.
   const Duration swept = settings.silence_limit() + settings.silence_limit() / 1000 + 2s;
   // Three meetings: one that still counted on a dead node, one that a node with an old limit missed
   // because its join ended and was begun anew, and the one that stays.
@@ -179,13 +182,13 @@ Duration closing_bound(const Plan& plan) {
 
 std::string describe(const Plan& plan) {
   const Settings& settings = plan.settings;
-  std::string text =
-      std::to_string(plan.nodes.size()) + " nodes, " + std::to_string(settings.min_nodes) + ".." +
-      std::to_string(settings.max_nodes) + " in a round; faults " +
-      std::string(to_string(plan.faults)) + " for " + seconds(plan.chaos) + "; join " +
-      seconds(settings.join_timeout) + ", last call " + seconds(settings.last_call_timeout) +
-      ", silence " + seconds(settings.silence_limit()) + ", answers within " +
-      seconds(plan.request_timeout) + ", meeting within " + seconds(meeting_bound(plan));
+  std::string text = fmt::format(
+      "{} nodes, {}..{} in a round; faults {} for {}; join {}, last call {}, silence {}, answers "
+      "within {}, meeting within {}",
+      plan.nodes.size(), settings.min_nodes, settings.max_nodes, to_string(plan.faults),
+      seconds(plan.chaos), seconds(settings.join_timeout), seconds(settings.last_call_timeout),
+      seconds(settings.silence_limit()), seconds(plan.request_timeout),
+      seconds(meeting_bound(plan)));
   if (plan.has_torchrun) {
     text += "; torchrun:";
     for (const NodePlan& node : plan.nodes)

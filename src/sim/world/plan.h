@@ -39,7 +39,7 @@ struct NodePlan {
   bool torchrun = false;
   bool exits_first = false;  // Leaves its old round by an operation of its own, as torchrun does.
   NodeClock clock;
-  std::int64_t first_beat = 2;  // Comes so many parts of an interval after a join.
+  std::int64_t first_beat = 2;  // It comes 1/this of an interval after a join.
   std::optional<std::int64_t> wish;
   Duration starts{};
   std::uint64_t seed = 0;
@@ -83,7 +83,7 @@ Plan make_plan(const Options& options);
 
 // Choices that are made in the same way for runs with a coordinator.
 std::int64_t choose_node_count(const Options& options, Dice& dice);
-// `light`: of ten runs, so many have few faults or none.
+// `light`: how many of ten runs have few faults, or none.
 FaultLevel choose_faults(const Options& options, std::int64_t light, Dice& dice);
 struct RoundSizes {
   std::int64_t min_nodes = 1;
