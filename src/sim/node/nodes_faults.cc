@@ -19,7 +19,7 @@ void NodesWorld::own_fault(Fault fault, std::int32_t index, Duration) {
   node(index).fail_worker();
 }
 
-// A second one kills the workers at once.
+// A second signal kills the workers at once.
 void NodesWorld::send_signal(std::int32_t index) {
   totals_.leaves += 1;
   node(index).signal(dice_.chance(0.5) ? 15 : 2);

@@ -44,7 +44,7 @@ Duration stopping_bound(const NodesPlan& plan);
 
 // Within this after the faults have stopped, all live nodes are in one round, or wait in vain.
 Duration meeting_bound(const NodesPlan& plan);
-// And within this, all have ended.
+// Within this after the faults have stopped, all nodes have ended.
 Duration ending_bound(const NodesPlan& plan);
 
 std::string describe(const NodesPlan& plan);

@@ -71,7 +71,7 @@ bool NodesWorld::all_are_gone() const {
   return true;
 }
 
-// How many can be in a round.
+// How many nodes can be in a round.
 std::int64_t NodesWorld::seats() const {
   return std::min(in_whole_groups({}), plan_.rules.max_nodes);
 }

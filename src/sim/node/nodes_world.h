@@ -61,7 +61,7 @@ class NodesWorld final : public CoordinatedWorld, private NodeSurroundings {
   std::vector<NodeEnd> ends_;
   // The run has met after the faults, and nothing can go wrong any more: all must succeed.
   bool must_succeed_ = false;
-  std::map<std::int64_t, std::string> verdicts_;  // By life.
+  std::map<std::int64_t, std::string> verdicts_;  // By life of the coordinator.
 };
 
 }  // namespace regroup::sim

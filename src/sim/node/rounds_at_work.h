@@ -20,7 +20,7 @@ class RoundsAtWork {
   // Rounds are numbered anew if a coordinator was started again, and no node knew of the time
   // before.
   struct Round {
-    std::int64_t life = 0;  // Of the coordinator that has sealed it.
+    std::int64_t life = 0;  // The life of the coordinator that has sealed it.
     std::int64_t number = 0;
     friend auto operator<=>(const Round&, const Round&) = default;
   };
@@ -35,7 +35,7 @@ class RoundsAtWork {
   std::optional<std::string> look(Instant now,
                                   const std::function<Duration(std::size_t node)>& undisturbed);
 
-  // Of `longest`: what the slowest node has used.
+  // How much of `longest` the slowest node has used.
   Duration slowest() const { return slowest_; }
 
  private:

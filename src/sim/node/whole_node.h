@@ -30,11 +30,11 @@ struct NodeEnd {
     bool is_ours = false;
   };
   std::optional<RunFailed> run_failed = {};
-  std::string verdict = {};   // The agent's: another node's failure.
-  bool was_refused = false;   // For good, by the coordinator.
-  bool run_was_over = false;  // It was told so.
+  std::string verdict = {};   // Another node's failure, as the agent names it.
+  bool was_refused = false;   // The coordinator has refused it for good.
+  bool run_was_over = false;  // It was told that the run is over.
   bool was_spare = false;
-  std::optional<Duration> joined_for = {};  // It was joining, for so long.
+  std::optional<Duration> joined_for = {};  // How long it had been joining, if it was.
 };
 
 // What a whole node asks of the world around it, and tells it, besides what every node does.
@@ -113,14 +113,14 @@ class WholeNode final : public ConnectedNode, private WorkersSurroundings {
   std::optional<Membership> membership_;
   std::optional<NodeWorkers> workers_;
   std::optional<core::coordinator::Sealed> sealed_;
-  std::int64_t sealed_in_ = 0;  // In this life of the coordinator.
+  std::int64_t sealed_in_ = 0;  // The life of the coordinator that has sealed it.
 
   bool is_refused_ = false;
   std::optional<std::uint64_t> flush_;  // Done once this ping is answered.
   std::optional<Instant> agent_armed_;
   std::optional<Instant> membership_armed_;
 
-  // Of this process.
+  // What follows belongs to this process.
   bool given_up_ = false;
   bool reported_ = false;
   bool is_spare_ = false;
@@ -130,7 +130,7 @@ class WholeNode final : public ConnectedNode, private WorkersSurroundings {
   std::optional<Duration> joined_for_;
   bool run_was_over_ = false;
   std::optional<core::agent::GroupEnd> last_group_;
-  std::int64_t last_round_ = 0;  // Of that group.
+  std::int64_t last_round_ = 0;  // The round of the last group.
   std::optional<core::coordinator::Stop> last_stop_;
   int restarts_ = 0;
   std::optional<NodeEnd::RunFailed> run_failed_;

@@ -29,7 +29,7 @@ class SessionSurroundings {
   virtual void later(std::int32_t node, Instant at, std::function<void()> act) = 0;
   // Ends in on_connected() or on_unreachable().
   virtual void connect(std::int32_t node) = 0;
-  virtual std::int64_t life() const = 0;  // Of the coordinator's host.
+  virtual std::int64_t life() const = 0;  // The life of the coordinator's host.
   virtual Links& links() = 0;
   // Workers do something by themselves.
   virtual bool is_stormy() const = 0;
@@ -91,7 +91,7 @@ class ConnectedNode {
   void look_at_connection(LinkId link);
 
   std::optional<LinkId> link_;
-  std::int64_t link_life_ = 0;  // Of the host at its other end.
+  std::int64_t link_life_ = 0;  // The life of the host at its other end.
   bool connecting_ = false;
   ByteBuffer in_;
   Duration retry_{};

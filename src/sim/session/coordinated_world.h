@@ -62,8 +62,8 @@ class CoordinatedWorld : protected SessionSurroundings, private HostSurroundings
 
   // ---- What differs ----
   virtual std::string description() const = 0;  // The head of the trace.
-  virtual void begin() {}                       // Beside the host and the nodes.
-  virtual void stepped() = 0;                   // Something has happened.
+  virtual void begin() {}      // Starts what is there besides the host and the nodes.
+  virtual void stepped() = 0;  // Something has happened.
   virtual void next_fault() = 0;
   virtual void own_fault(Fault fault, std::int32_t index, Duration length) = 0;
   virtual void cut_off_many(Duration length);

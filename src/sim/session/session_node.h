@@ -22,7 +22,7 @@ class SessionNode final : public ConnectedNode {
 
   void start() override;
   void crash() override;
-  void leave(bool close);  // Says so, and ends.
+  void leave(bool close);  // It says so, and ends.
   void fail_worker() override;
   void succeed();
 
@@ -40,7 +40,7 @@ class SessionNode final : public ConnectedNode {
   };
   std::vector<core::coordinator::FromAgent> introduction() override;
   void hear(core::coordinator::FromCoordinator message) override;
-  void follow();  // What the conversation has come to.
+  void follow();  // Acts on what the conversation has come to.
   void join();
   void start_workers();
   void plan_fortune();

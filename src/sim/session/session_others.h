@@ -68,7 +68,7 @@ class SessionOthers final : private Surroundings {
   void state_changed(const core::rendezvous::State& before, const core::rendezvous::State& after,
                      const core::rendezvous::NodeId* writer);
 
-  bool is_one(const core::rendezvous::NodeId& id) const;  // Of these machines.
+  bool is_one(const core::rendezvous::NodeId& id) const;  // It runs on one of these machines.
   // A torchrun node that was dropped while it lived trains on and does not notice.
   bool is_lost(std::int32_t index) const;
   std::int64_t live() const;  // Without these lost ones.
@@ -86,9 +86,9 @@ class SessionOthers final : private Surroundings {
   bool peers_gone(std::int32_t node) const override;
   const Trace& trace() const override { return trace_; }
 
-  // To its store connection.
+  // A node's connection to the store.
   struct Connection {
-    std::optional<std::int64_t> life = {};  // Of the host at its other end.
+    std::optional<std::int64_t> life = {};  // The life of the host at its other end.
     bool is_new = false;                    // The key is made before anything else.
   };
   bool reaches_host(const Request& request);

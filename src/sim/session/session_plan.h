@@ -18,7 +18,7 @@ struct SessionNodePlan {
   NodeClock clock;
   std::string role;
   std::int64_t workers = 1;
-  std::string group = {};  // Where only whole groups are let in.
+  std::string group = {};  // Set where only whole groups are let in.
   Duration starts{};
   std::uint64_t seed = 0;
 };
@@ -30,7 +30,7 @@ struct Fortune {
   double drags_others = 0;  // A peer fails soon after, because of it.
   double succeeds = 0;
   Duration succeeds_within{};
-  double stops_slowly = 0;  // Takes up to the whole grace to stop.
+  double stops_slowly = 0;  // The workers take up to the whole grace to stop.
 };
 
 enum class Ending { Nothing, Success, Failure, Close };

@@ -99,7 +99,7 @@ class Invariants {
   const core::rendezvous::Settings settings_;
   const Relaxed relaxed_;
   std::map<std::int64_t, Ranks> sealed_;  // Every round that ever was, as it was sealed.
-  // When its stamp changed in the store.
+  // When a node's stamp changed in the store.
   std::map<core::rendezvous::NodeId, std::vector<Instant>> heard_;
   Instant last_call_since_;
   std::vector<std::optional<Belief>> beliefs_;

@@ -47,7 +47,7 @@ class Node {
     return waiting_ == Waiting::Rest && !phase_.empty() && phase_ == phase;
   }
   bool running() const { return doing_ != Doing::Nothing && doing_ != Doing::Ended; }
-  bool ended() const { return doing_ == Doing::Ended; }  // For good: the run is over for it.
+  bool ended() const { return doing_ == Doing::Ended; }  // The run is over for it, for good.
   bool joining() const { return doing_ == Doing::Exit || doing_ == Doing::Join; }
   bool torchrun() const { return plan_.torchrun; }
   const core::rendezvous::NodeId& id() const { return id_; }
@@ -107,7 +107,8 @@ class Node {
   Instant join_counts_from_;  // This and the rest on the node's own clock.
   Instant next_look_;
   Instant next_beat_;
-  std::optional<Instant> workers_fail_;  // Of a torchrun node whose peers have gone.
+  std::optional<Instant>
+      workers_fail_;  // When those of a torchrun node fail whose peers have gone.
   Instant busy_since_;
   std::int64_t busy_requests_ = 0;
 };

@@ -54,7 +54,7 @@ inline constexpr std::int64_t kMostNodes = 64;
 // The command that runs this again, with its trace.
 std::string replay_line(const Options& options);
 
-// What cannot be run, in words.
+// Fails if this cannot be run, and says why.
 Result<void> validate(const Options& options);
 
 // Both ends are in.

@@ -28,11 +28,11 @@ struct Request {
   Ask ask = Ask::Get;
   std::int32_t node = -1;
   std::int64_t process = 0;
-  std::uint64_t wait = 0;  // Of the node, to tell its requests apart.
+  std::uint64_t wait = 0;  // Tells apart the requests of one node.
   Instant sent = {};       // World time.
   core::rendezvous::NodeId writer = {};
   std::string expected = {};
-  std::string desired = {};  // Of an announcement: the phase.
+  std::string desired = {};  // The phase that an announcement is about.
 };
 
 // What the key held, both as bytes and as what they mean; shared by all its readers.
