@@ -98,6 +98,16 @@ def mutants():
            "return {.restart = restarts_ < rules_.max_restarts};", "return {.restart = restarts_ <= rules_.max_restarts};")
     mutant("one change of members too few", "coordinator/restart_budget.cc",
            "++member_changes_ <= *rules_", "++member_changes_ < *rules_")
+    mutant("a change of members costs a restart", "coordinator/restart_budget.cc",
+           "  if (!rules_.max_membership_changes ||", "  ++restarts_;\n  if (!rules_.max_membership_changes ||")
+    mutant("a failure that an earlier coordinator has counted is counted again", "coordinator/restart_budget.cc",
+           "if (resumed_ && restarts_ > *resumed_", "if (resumed_ && restarts_ < *resumed_")
+    mutant("a restart window is not looked at", "coordinator/restart_budget.cc",
+           "static_cast<std::int64_t>(within_window_.size()) < rules_", "static_cast<std::int64_t>(within_window_.size()) <= rules_")
+    mutant("who is done and goes away is missed", coordinator,
+           "if (is_done && !state_.closed) return;", "if (is_done && state_.closed) return;")
+    mutant("who comes back to a round that is over is not told so", coordinator,
+           "budget_.restart_count(node.id);\n  send(node, std::move(stop), effects);", "budget_.restart_count(node.id);")
     mutant("strikes are not counted", "coordinator/restart_budget.cc", "++strikes_[culprit.name];", "")
     mutant("a failure is not said again on a new connection", "coordinator/member.cc",
            "if (failed_) messages.emplace_back(*failed_);", "")

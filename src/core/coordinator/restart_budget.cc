@@ -29,7 +29,8 @@ void RestartBudget::recall(const NodeId& node, std::int64_t told) {
 }
 
 void RestartBudget::resume(const NodeId& node, std::int64_t restart_count) {
-  raise(node, std::min(restart_count, kMostRestarts));
+  resumed_ = std::min(restart_count, kMostRestarts);
+  raise(node, *resumed_);
 }
 
 void RestartBudget::raise(const NodeId& node, std::int64_t restarts) {
@@ -40,6 +41,7 @@ void RestartBudget::raise(const NodeId& node, std::int64_t restarts) {
 
 RestartBudget::Decision RestartBudget::on_failure(const Culprit& culprit, std::int64_t exit_code,
                                                   Instant now) {
+  if (resumed_ && restarts_ > *resumed_ && !rules_.per_node) return {.restart = true};
   Decision decision = may_restart(culprit.node, exit_code, now);
   if (!decision.restart) return decision;
   ++restarts_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/instant.h"
@@ -29,7 +30,10 @@ class RestartBudget {
   void recall(const rendezvous::NodeId& node, std::int64_t told);
   void resume(const rendezvous::NodeId& node, std::int64_t restart_count);
 
-  void on_round_started(Instant now) { round_started_ = now; }
+  void on_round_started(Instant now) {
+    round_started_ = now;
+    resumed_.reset();
+  }
 
   struct Culprit {
     rendezvous::NodeId node;
@@ -39,7 +43,9 @@ class RestartBudget {
     bool restart = false;
     std::string note = {};  // Why not, if the reason is not that restarts are used up.
   };
-  // The first failure of a round. If a restart is allowed, this call spends it.
+  // The first failure of a round. If a restart is allowed, this call spends it; but not if the
+  // round is from before our time, and a node was told of more restarts than its workers were. Then
+  // an earlier coordinator has spent one on the failure of this round.
   Decision on_failure(const Culprit& culprit, std::int64_t exit_code, Instant now);
   // A round is stopped because its set of members changes.
   Decision on_members_changed();
@@ -65,7 +71,8 @@ class RestartBudget {
   std::map<rendezvous::NodeId, Own> own_;
   std::deque<Instant> within_window_;  // When workers were started again, the earliest first.
   Instant round_started_;
-  std::int64_t quick_failures_ = 0;  // In a row.
+  std::optional<std::int64_t> resumed_;  // What workers of a round from before our time were told.
+  std::int64_t quick_failures_ = 0;      // In a row.
   std::int64_t member_changes_ = 0;
   std::map<std::string, std::int64_t> strikes_;  // By name.
 };

@@ -97,6 +97,16 @@ TEST(RestartBudget, CountsOnFromWhatNodesWereToldAsFarAsThatCanBe) {
   EXPECT_EQ(budget.restarts(), 4);
 }
 
+TEST(RestartBudget, AFailureThatAnEarlierCoordinatorHasCountedIsNotCountedAgain) {
+  RestartBudget budget({.max_restarts = 1});
+  budget.resume(node("a"), 0);
+  budget.recall(node("b"), 1);  // It has heard that the round of both is over.
+  EXPECT_TRUE(fails(budget, "a").restart);
+  EXPECT_EQ(budget.restarts(), 1);
+  budget.on_round_started(at(1h));
+  EXPECT_FALSE(fails(budget, "a").restart);
+}
+
 TEST(RestartBudget, ACountThatNobodyCanHaveReachedDoesNotOverflow) {
   RestartBudget budget({.max_restarts = 3, .restart_window = 60s});
   budget.resume(node("a"), std::numeric_limits<std::int64_t>::max());

@@ -1,5 +1,7 @@
 #include "sim/node/nodes_plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/world/trace.h"
@@ -35,6 +37,13 @@ void choose_limits(RunRules& rules, Dice& dice) {
   if (dice.chance(0.1)) rules.node_strikes = dice.between(1, 3);
 }
 
+// The window has dice of its own: all other runs are the same as they were without it.
+void choose_restart_window(RunRules& rules, Dice& dice) {
+  if (!dice.chance(0.1)) return;
+  rules.restart_window = dice.between(10s, 60s);
+  rules.max_restarts = dice.between(0, 3);
+}
+
 }  // namespace
 
 NodesPlan make_nodes_plan(const Options& options) {
@@ -45,6 +54,8 @@ NodesPlan make_nodes_plan(const Options& options) {
   Dice dice(options.seed ^ 0x40de5);
   plan.work = choose_work(plan.session.faults, dice);
   choose_limits(plan.session.rules, dice);
+  Dice windows(options.seed ^ 0x3197d);
+  choose_restart_window(plan.session.rules, windows);
   if (plan.session.chaos > 60s) plan.session.chaos = dice.between(20s, 60s);
   plan.kill_wait = dice.between(1s, 4s);
   if (plan.work.hangs > 0) plan.hang_timeout = dice.between(3s, 8s);
@@ -54,16 +65,24 @@ NodesPlan make_nodes_plan(const Options& options) {
   return plan;
 }
 
+Duration stopping_bound(const NodesPlan& plan) {
+  // It finds its connection dead and makes another; a coordinator that was started again waits for
+  // the others; and what the two say may be slow.
+  const Duration limit = plan.session.rules.heartbeat_limit;
+  const Duration told = limit + kConnectTimeout + kLongestRetry + limit + limit;
+  return told + plan.session.grace + plan.kill_wait + 2s;
+}
+
 Duration meeting_bound(const NodesPlan& plan) {
-  // Workers may have to be killed, and a hang has to be found; an agent whose failure nobody hears
-  // of decides by itself only after a while.
+  // Workers may have to be killed, and a hang has to be found. An agent that cannot report its
+  // failure decides by itself only after a while.
   const Duration stops = plan.kill_wait + plan.hang_timeout * 3;
   return meeting_bound(plan.session) + (stops + kOtherNodesTurn) * 2 + kDecisionLimit;
 }
 
 Duration ending_bound(const NodesPlan& plan) {
-  // Who waits in vain gives up; those who are left meet, are done, and wait for each other. A node
-  // that is left may have to do so twice, for one of its last round may go meanwhile.
+  // A node that waits in vain gives up; the others meet, are done, and wait for each other. They
+  // may have to do so twice, because a member of their last round may go meanwhile.
   const Duration part = plan.work.longest + plan.exit_limit + plan.join_timeout + plan.kill_wait +
                         plan.session.grace + kDecisionLimit + kCoordinatorLimit;
   return meeting_bound(plan) + part * 3;
@@ -71,9 +90,13 @@ Duration ending_bound(const NodesPlan& plan) {
 
 std::string describe(const NodesPlan& plan) {
   const WorkPlan& work = plan.work;
-  return describe(plan.session) + "; " + (work.is_long ? "long" : "short") + " work, grace " +
-         seconds(plan.session.grace) + (work.hangs > 0 ? ", workers hang" : "") +
-         (work.survives > 0 ? ", some cannot be killed" : "");
+  const RunRules& rules = plan.session.rules;
+  return fmt::format(
+      "{}; {} work, grace {}{}{}{}", describe(plan.session), work.is_long ? "long" : "short",
+      seconds(plan.session.grace), work.hangs > 0 ? ", workers hang" : "",
+      work.survives > 0 ? ", some cannot be killed" : "",
+      rules.restart_window > Duration{} ? ", restarts count for " + seconds(rules.restart_window)
+                                        : "");
 }
 
 }  // namespace regroup::sim

@@ -10,7 +10,7 @@ namespace regroup::sim {
 
 // Chances are per worker and round, and count while the faults last.
 struct WorkPlan {
-  bool is_long = false;  // Nobody is done before the faults are over and the nodes have met again.
+  bool is_long = false;  // No worker is done before the nodes have met after the faults.
   Duration longest{};    // A worker's part, where the work is short; and to the end of a long one.
   double fails = 0;
   Duration fails_within{};
@@ -31,7 +31,7 @@ struct NodesPlan {
   double starts_again = 0;  // A node that was ended by a signal is started again.
 };
 
-// Of agents, as the runtime has them.
+// The limits of an agent, as the runtime has them.
 inline constexpr Duration kDecisionLimit = 10s;
 inline constexpr Duration kCoordinatorLimit = 10s;
 inline constexpr Duration kGoodbyeLimit = 2s;
@@ -39,9 +39,12 @@ inline constexpr Duration kOtherNodesTurn = 15s;
 
 NodesPlan make_nodes_plan(const Options& options);
 
+// Within this, undisturbed, a node whose round is over has heard of it, and its workers have ended.
+Duration stopping_bound(const NodesPlan& plan);
+
 // Within this after the faults have stopped, all live nodes are in one round, or wait in vain.
 Duration meeting_bound(const NodesPlan& plan);
-// And within this, all have ended.
+// Within this after the faults have stopped, all nodes have ended.
 Duration ending_bound(const NodesPlan& plan);
 
 std::string describe(const NodesPlan& plan);

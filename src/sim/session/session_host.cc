@@ -1,5 +1,7 @@
 #include "sim/session/session_host.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -46,17 +48,18 @@ void SessionHost::begin_run(const RunRules& rules) {
   phase_ = phase(coordinator_->state());
 }
 
-// Who waits in the store for the end of a phase must be told of it.
+// A node that waits in the store for the end of a phase must be told of it.
 void SessionHost::check_phase(const Effects& effects) {
   std::string is = phase(coordinator_->state());
   const bool is_told = std::any_of(effects.begin(), effects.end(), [this](const Effect& effect) {
     const auto* left = std::get_if<LeftPhase>(&effect);
     return left != nullptr && left->phase == phase_;
   });
-  // In a run that is over nobody waits for anything.
+  // In a run that is over no node waits for anything.
   const bool was_over = phase_.ends_with(".closed");
   if (is != phase_ && !is_told && !was_over)
-    invariants_.violated("nobody was told that the phase " + phase_ + " is over; now it is " + is);
+    invariants_.violated(
+        fmt::format("nobody was told that the phase {} is over; now it is {}", phase_, is));
   phase_ = std::move(is);
 }
 
@@ -93,11 +96,11 @@ Answer SessionHost::apply(const Request& request, bool makes_key, bool given_up,
   if (is_swapped) {
     const core::rendezvous::State& state = *change->after->state;
     if (trace_.on())
-      trace_.line(
-          agenda_.now(), short_name(request.writer),
-          (given_up ? "late swap won: " : "swap won: ") +
-              describe_change(noted_.value_or(core::rendezvous::State{}), state, request.writer) +
-              " → " + describe(state, shared_settings(plan_)));
+      trace_.line(agenda_.now(), short_name(request.writer),
+                  fmt::format("{}{} → {}", given_up ? "late swap won: " : "swap won: ",
+                              describe_change(noted_.value_or(core::rendezvous::State{}), state,
+                                              request.writer),
+                              describe(state, shared_settings(plan_))));
     world_.state_changed(noted_.value_or(core::rendezvous::State{}), state, &request.writer);
     noted_ = state;
   }
@@ -166,7 +169,7 @@ void SessionHost::hear(LinkId link, const FromAgent& message) {
     coordinator_->on_hello(SessionId{link.value}, *hello, now(), effects);
   } else {
     CHECK(session.known);
-    if (std::holds_alternative<Leave>(message)) invariants_.gone(session.id);
+    invariants_.said(session.id, message);
     coordinator_->on_message(SessionId{link.value}, message, now(), effects);
   }
   carry_out(std::move(effects));
@@ -181,10 +184,20 @@ void SessionHost::carry_out(Effects effects) {
       const LinkId link{close->session.value};
       const auto found = sessions_.find(link);
       if (found == sessions_.end()) continue;
-      tell("closes the connection of " + short_name(found->second.id) + ": " + close->why);
-      if (close->why.find("nothing was heard") != std::string::npos)
+      tell(
+          fmt::format("closes the connection of {}: {}", short_name(found->second.id), close->why));
+      // Several at once, of which some are silent and some had closed their connections: the text
+      // says only that they are gone.
+      if (close->why.find("nothing was heard") != std::string::npos ||
+          close->why.ends_with(" more are gone"))
         invariants_.declared_lost(found->second.id, world_.well_for(found->second.node));
+      const core::rendezvous::NodeId id = found->second.id;
       sessions_.erase(found);
+      // It may have come again, on another connection.
+      if (std::none_of(sessions_.begin(), sessions_.end(), [&](const auto& other) {
+            return other.second.known && other.second.id == id;
+          }))
+        invariants_.closed(id);
       links_.hang_up(link, End::Host);
     } else if (const auto* left = std::get_if<LeftPhase>(&effect)) {
       world_.phase_over(left->phase);
@@ -209,7 +222,7 @@ void SessionHost::send(LinkId link, FromCoordinator message) {
   const bool is_pong = std::holds_alternative<Pong>(message);
   if (!is_pong) ++told_;
   if (!is_pong && trace_.on())
-    tell("tells " + short_name(found->second.id) + " " + in_words(message));
+    tell(fmt::format("tells {} {}", short_name(found->second.id), in_words(message)));
   invariants_.told(node, found->second.id, message, agenda_.now());
   ByteBuffer out;
   wire::append_frame(out, message);

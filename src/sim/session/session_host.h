@@ -28,7 +28,7 @@ class HostSurroundings {
   virtual std::vector<SessionView> views() const = 0;
   virtual SessionView view(std::int32_t node) const = 0;
   virtual Duration well_for(std::int32_t node) const = 0;
-  // Of the run, under its key. `writer`: who has swapped it in; none: the coordinator.
+  // Of the run, under its key. `writer`: the node that has swapped it in; none: the coordinator.
   virtual void state_changed(const core::rendezvous::State& before,
                              const core::rendezvous::State& after,
                              const core::rendezvous::NodeId* writer) = 0;
@@ -51,7 +51,7 @@ class SessionHost {
   void die();
   bool is_up() const { return up_; }
   std::int64_t life() const { return life_; }
-  // None: nobody has said hello in this life.
+  // None: no node has said hello in this life.
   const core::coordinator::Coordinator* coordinator() const {
     return coordinator_ ? &*coordinator_ : nullptr;
   }
@@ -104,8 +104,8 @@ class SessionHost {
   int spins_ = 0;  // Calls in a row that ask for another one at once.
   std::int64_t told_ = 0;
 
-  // What nodes without a session see, and what it stands for: encoded when somebody looks, and
-  // again only if the state has changed since, or no swap of theirs could win.
+  // What nodes without a session see, and what it stands for. It is encoded when one of them looks,
+  // and again only if the state has changed since; else no swap of theirs could win.
   Store store_;
   std::shared_ptr<const Value> text_;
   std::optional<core::rendezvous::State> shown_;

@@ -1,5 +1,7 @@
 #include "sim/session/session_invariants.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,20 +15,13 @@ using core::rendezvous::NodeId;
 
 namespace {
 
-// Two clocks may differ by so much over the times that are compared here.
-constexpr Duration drifted(Duration time) { return time - time / 500; }
-
 // Progress comes once a second; a connection that is lost and found brings a few more; and a round
 // that is sealed and stopped at once costs two messages each time.
 constexpr std::size_t kMostPerSecond = 60;
 
-bool is_end(const Stop& stop) {
-  return stop.why == Stop::Why::RunFailed || stop.why == Stop::Why::Closed;
-}
-
-std::string round_text(std::int64_t round) { return "round " + std::to_string(round); }
-
 }  // namespace
+
+std::string round_text(std::int64_t round) { return fmt::format("round {}", round); }
 
 void SessionInvariants::violated(std::string what) {
   if (!violation_) violation_ = std::move(what);
@@ -46,7 +41,17 @@ void SessionInvariants::life_began(Instant now) {
   seats_.clear();
   worlds_.clear();
   lost_.clear();
-  restarts_ = 0;
+  restarts_ = most_restarts_ = member_changes_ = 0;
+  reported_.clear();
+  failed_.clear();
+  changed_.clear();
+  within_window_.clear();
+  stopping_.clear();
+  present_.clear();
+  joining_.clear();
+  joins_.clear();
+  done_.clear();
+  restored_.clear();
   over_ = false;
   others_were_first_ = false;
   broken_.clear();
@@ -56,7 +61,15 @@ void SessionInvariants::life_began(Instant now) {
 void SessionInvariants::introduced(const Hello& hello, const SessionView& node, Instant now) {
   running_.reset();
   if (!first_hello_) first_hello_ = now;
+  present_.insert(hello.node);
+  most_restarts_ = std::max(most_restarts_, hello.restarts);
   if (hello.running) {
+    most_restarts_ = std::max(most_restarts_, hello.running->restart_count);
+    Restored& restored = restored_[hello.running->place.round];
+    restored.world_size = hello.running->place.world_size;
+    restored.restart_count = hello.running->restart_count;
+    restored.members.insert(hello.node);
+    if (hello.running->done) done_.emplace(hello.node, hello.running->place.round);
     running_ = hello.running->place.round;
     const bool is_first = heard_.insert(hello.node).second;
     const bool came_late = is_first && now - began_ >= drifted(plan_.rules.heartbeat_limit);
@@ -68,7 +81,7 @@ void SessionInvariants::introduced(const Hello& hello, const SessionView& node, 
              .emplace(std::pair(hello.running->place.round, hello.running->place.rank), hello.node)
              .second &&
         seats_.at({hello.running->place.round, hello.running->place.rank}) != hello.node;
-    const bool is_past = is_first && sealed_;  // Nobody who came before knew of it.
+    const bool is_past = is_first && sealed_;  // No node that came before knew of it.
     if (came_late || is_past || is_taken || was_closed || is_old) lost_.insert(hello.node);
   }
   heard_.insert(hello.node);
@@ -84,8 +97,7 @@ void SessionInvariants::told(std::int32_t node, const NodeId& id, const FromCoor
   times.push_back(now);
   while (times.front() + 1s < now) times.pop_front();
   if (times.size() > kMostPerSecond)
-    violated(short_name(id) + " was sent " + std::to_string(times.size()) +
-             " messages within a second");
+    violated(fmt::format("{} was sent {} messages within a second", short_name(id), times.size()));
   if (const auto* welcome = std::get_if<Welcome>(&message);
       welcome != nullptr && running_ && welcome->member) {
     const std::int64_t life = sealed_in_[{id, *running_}];
@@ -93,11 +105,11 @@ void SessionInvariants::told(std::int32_t node, const NodeId& id, const FromCoor
     // A life that began with nodes that knew of none before counts from 0 again.
     if (!is_first && world->second != life && !blind_.contains(life) &&
         !blind_.contains(world->second))
-      violated(short_name(id) + " runs on in " + round_text(*running_) +
-               ", and the others are in another one of that number");
+      violated(fmt::format("{} runs on in {}, and the others are in another one of that number",
+                           short_name(id), round_text(*running_)));
   }
   if (const auto* sealed = std::get_if<Sealed>(&message)) told_sealed(id, *sealed);
-  if (const auto* stop = std::get_if<Stop>(&message)) told_stop(id, *stop);
+  if (const auto* stop = std::get_if<Stop>(&message)) told_stop(id, *stop, now);
 }
 
 void SessionInvariants::heard(const NodeId& id, const FromCoordinator& message) {
@@ -108,6 +120,7 @@ void SessionInvariants::heard(const NodeId& id, const FromCoordinator& message) 
 }
 
 void SessionInvariants::gone(const NodeId& id) {
+  closed(id);
   if (const auto round = known_[id].round) gone_[*round].insert(id);
 }
 
@@ -125,66 +138,23 @@ void SessionInvariants::told_sealed(const NodeId& id, const Sealed& sealed) {
   if (over_) violated(short_name(id) + " was put into a round of a run that is over");
   const Known& known = known_[id];
   if (known.round && sealed.round <= *known.round)
-    violated(short_name(id) + " was in " + round_text(*known.round) + " and is now in " +
-             round_text(sealed.round));
+    violated(fmt::format("{} was in {} and is now in {}", short_name(id), round_text(*known.round),
+                         round_text(sealed.round)));
   if (sealed.restart_count < known.restarts)
-    violated(short_name(id) + " is told of " + std::to_string(sealed.restart_count) +
-             " restarts, and knew of " + std::to_string(known.restarts));
-  if (sealed.restart_count > plan_.rules.max_restarts)
-    violated("restart " + std::to_string(sealed.restart_count) + " of " +
-             std::to_string(plan_.rules.max_restarts));
+    violated(fmt::format("{} is told of {} restarts, and knew of {}", short_name(id),
+                         sealed.restart_count, known.restarts));
+  check_count(sealed.restart_count);
   lost_.erase(id);
+  joining_.erase(id);
   sealed_in_[{id, sealed.round}] = life_;
   sealing_.push_back({id, sealed});
-}
-
-void SessionInvariants::told_stop(const NodeId& id, const Stop& stop) {
-  const Known& known = known_[id];
-  // A coordinator that was started again and then ended the run need not have heard of all of them.
-  if (stop.restart_count < known.restarts && !is_end(stop))
-    violated(short_name(id) + " is told of " + std::to_string(stop.restart_count) +
-             " restarts, and knew of " + std::to_string(known.restarts));
-  if (stop.restart_count > plan_.rules.max_restarts)
-    violated("restart " + std::to_string(stop.restart_count) + " of " +
-             std::to_string(plan_.rules.max_restarts));
-  if (stop.verdict) {
-    const auto found = failures_.find(stop.verdict->text);
-    if (found == failures_.end() || found->second.round != stop.round ||
-        found->second.id != stop.culprit)
-      violated("the verdict of " + round_text(stop.round) +
-               " did not happen: " + stop.verdict->text);
-  }
-  if (running_ == stop.round && stop.text == "this node was dropped from the round" &&
-      !lost_.contains(id) && !stopped_.contains(stop.round) && !is_broken_without(id, stop.round))
-    violated(short_name(id) + " has come back in time, and may not run on in " +
-             round_text(stop.round));
-  // A run that was closed while others ran also fails when one of them is lost: without a verdict.
-  const auto earlier = stopped_.find(stop.round);
-  const bool was_closed = earlier != stopped_.end() && earlier->second.why == Stop::Why::Closed;
-  const bool has_verdict = stop.why == Stop::Why::Failure || stop.why == Stop::Why::RunFailed;
-  if (has_verdict != stop.verdict.has_value() && stop.why != Stop::Why::RunFailed)
-    violated(round_text(stop.round) + " was stopped with the wrong verdict: " + stop.text);
-  const auto [first, is_first] = stopped_.try_emplace(stop.round, stop);
-  if (is_first) {
-    const std::int64_t spent = stop.why == Stop::Why::Failure ? 1 : 0;
-    if (stop.restart_count < restarts_ + spent)
-      violated("a failure that costs no restart: " + stop.text);
-    restarts_ = std::max(restarts_, stop.restart_count);
-  }
-  // A run may be closed while a round is stopped; else there is one word about its end. Who was
-  // dropped alone hears that, and not the others.
-  const Stop& before = first->second;
-  if (has_verdict && before.verdict && before.text != stop.text)
-    violated("two verdicts of " + round_text(stop.round) + ": " + before.text + "; " + stop.text);
-  const bool is_worse = was_closed && stop.why == Stop::Why::RunFailed;
-  if (is_end(before) && before != stop && before.round == stop.round && !is_worse)
-    violated("the end of the run was told in two ways: " + before.text + "; " + stop.text);
 }
 
 void SessionInvariants::said_all(const std::vector<SessionView>& nodes,
                                  const core::rendezvous::State& state, Instant now) {
   if (!sealing_.empty()) check_seal(nodes, state, now);
   sealing_.clear();
+  for (const Stop& stop : std::exchange(stopping_, {})) check_reason(stop);
   if (!state.closed) check_broken(nodes);
   broken_.clear();
   if (over_ && !state.closed) violated("a closed run was opened again");
@@ -196,10 +166,11 @@ void SessionInvariants::check_seal(const std::vector<SessionView>& nodes,
   ++seals_;
   const Sealed& first = sealing_.front().sealed;
   if (sealed_ && first.round <= *sealed_)
-    violated(round_text(first.round) + " was sealed after " + round_text(*sealed_));
+    violated(fmt::format("{} was sealed after {}", round_text(first.round), round_text(*sealed_)));
   if (held_ && first.round <= *held_)
-    violated(round_text(first.round) + " was sealed, and a node has been in " + round_text(*held_));
-  // Nobody is known who could be back: there is a last call for the others.
+    violated(fmt::format("{} was sealed, and a node has been in {}", round_text(first.round),
+                         round_text(*held_)));
+  // No node is known that could come back: there is a last call for the others.
   const bool is_first = !sealed_ && !held_ && !has_history_ && first.by_session;
   if (is_first && first.world_size < plan_.rules.max_nodes &&
       now - first_hello_.value_or(began_) < drifted(plan_.rules.last_call))
@@ -217,22 +188,21 @@ void SessionInvariants::check_world(const std::vector<SessionView>& nodes) {
   const std::string round = round_text(first.round);
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(first.world_size, 0));
   if (first.world_size < plan_.rules.min_nodes || first.world_size > plan_.rules.max_nodes)
-    violated(round + " has " + std::to_string(size) + " nodes, outside " +
-             std::to_string(plan_.rules.min_nodes) + ".." + std::to_string(plan_.rules.max_nodes));
+    violated(fmt::format("{} has {} nodes, outside {}..{}", round, size, plan_.rules.min_nodes,
+                         plan_.rules.max_nodes));
   if (sealing_.size() > size || (first.by_session && sealing_.size() != size))
-    violated(round + " of " + std::to_string(size) + " nodes was told to " +
-             std::to_string(sealing_.size()));
+    violated(fmt::format("{} of {} nodes was told to {}", round, size, sealing_.size()));
   std::vector<const Seat*> by_rank(size, nullptr);
   for (const Seat& seat : sealing_) {
     const Sealed& sealed = seat.sealed;
     if (sealed.round != first.round || sealed.world_size != first.world_size ||
         sealed.restart_count != first.restart_count || sealed.by_session != first.by_session ||
         sealed.bootstrap != first.bootstrap)
-      violated(round + " is another one for " + short_name(seat.id));
+      violated(fmt::format("{} is another one for {}", round, short_name(seat.id)));
     if (sealed.rank < 0 || sealed.rank >= first.world_size ||
         by_rank[static_cast<std::size_t>(sealed.rank)] != nullptr) {
-      violated(round + ": rank " + std::to_string(sealed.rank) + " of " + short_name(seat.id) +
-               " is not its own");
+      violated(
+          fmt::format("{}: rank {} of {} is not its own", round, sealed.rank, short_name(seat.id)));
       return;
     }
     by_rank[static_cast<std::size_t>(sealed.rank)] = &seat;
@@ -245,19 +215,18 @@ void SessionInvariants::check_world(const std::vector<SessionView>& nodes) {
       return one.id.address == seat->id.address;
     });
     if (seat->sealed.ranks.base_global_rank != base)
-      violated(round + ": the workers of " + short_name(seat->id) + " begin with rank " +
-               std::to_string(seat->sealed.ranks.base_global_rank) + " instead of " +
-               std::to_string(base));
+      violated(fmt::format("{}: the workers of {} begin with rank {} instead of {}", round,
+                           short_name(seat->id), seat->sealed.ranks.base_global_rank, base));
     if (node != nodes.end()) base += node->workers;
     if (seat->sealed.ranks.global_world_size != first.ranks.global_world_size)
       violated(round + " has two sizes");
   }
   if (base != first.ranks.global_world_size && !violation_)
-    violated(round + ": " + std::to_string(base) + " workers, and it was told that there are " +
-             std::to_string(first.ranks.global_world_size));
+    violated(fmt::format("{}: {} workers, and it was told that there are {}", round, base,
+                         first.ranks.global_world_size));
 }
 
-// Each so many ranks belong to nodes of one group.
+// Each block of `segment` ranks belongs to nodes of one group.
 void SessionInvariants::check_groups(const std::vector<const Seat*>& by_rank) {
   const auto segment = static_cast<std::size_t>(plan_.rules.segment);
   const auto group_of = [this](const Seat& seat) {
@@ -267,13 +236,12 @@ void SessionInvariants::check_groups(const std::vector<const Seat*>& by_rank) {
     return found == plan_.nodes.end() ? "" : found->group;
   };
   if (by_rank.size() % segment != 0)
-    violated("a round of " + std::to_string(by_rank.size()) + " nodes in groups of " +
-             std::to_string(segment));
+    violated(fmt::format("a round of {} nodes in groups of {}", by_rank.size(), segment));
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const Seat& seat = *by_rank[rank];
     if (group_of(seat) != group_of(*by_rank[rank - rank % segment]))
-      violated(short_name(seat.id) + " has rank " + std::to_string(rank) +
-               " among nodes of another group");
+      violated(
+          fmt::format("{} has rank {} among nodes of another group", short_name(seat.id), rank));
   }
 }
 
@@ -282,21 +250,23 @@ void SessionInvariants::check_old_workers(const std::vector<SessionView>& nodes,
   for (const SessionView& node : nodes) {
     if (!node.runs || lost_.contains(node.id)) continue;
     if (held_ && *node.runs < *held_) continue;  // It was lost before this life.
-    const std::string text = round_text(round) + " begins while " + short_name(node.id) +
-                             " runs the workers of " + round_text(*node.runs);
+    const std::string text =
+        fmt::format("{} begins while {} runs the workers of {}", round_text(round),
+                    short_name(node.id), round_text(*node.runs));
     if (node.connected) violated(text);
     if (node.closed_for && *node.closed_for < drifted(plan_.rules.reconnect_grace))
-      violated(text + ", and its connection was lost only " + seconds(*node.closed_for) + " ago");
+      violated(fmt::format("{}, and its connection was lost only {} ago", text,
+                           seconds(*node.closed_for)));
     if (node.awaited && has_history_ && !others_were_first_ &&
         now - began_ < drifted(plan_.rules.heartbeat_limit))
-      violated(text + ", and the coordinator is " + seconds(now - began_) + " old");
+      violated(fmt::format("{}, and the coordinator is {} old", text, seconds(now - began_)));
   }
 }
 
 void SessionInvariants::declared_lost(const NodeId& id, Duration well_for) {
   if (well_for > plan_.rules.heartbeat_limit + plan_.rules.heartbeat_limit / 500 + 100ms)
-    violated(short_name(id) + " was taken for lost, and all had been well with it for " +
-             seconds(well_for));
+    violated(fmt::format("{} was taken for lost, and all had been well with it for {}",
+                         short_name(id), seconds(well_for)));
   lost_.insert(id);
   gone(id);
 }
@@ -307,8 +277,8 @@ void SessionInvariants::failed(const NodeId& id, std::int64_t round, const std::
 
 void SessionInvariants::workers_started(const SessionView& node, std::int64_t round) {
   if (node.runs)
-    violated(short_name(node.id) + " starts the workers of " + round_text(round) +
-             " beside those of " + round_text(*node.runs));
+    violated(fmt::format("{} starts the workers of {} beside those of {}", short_name(node.id),
+                         round_text(round), round_text(*node.runs)));
 }
 
 }  // namespace regroup::sim

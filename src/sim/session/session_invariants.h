@@ -1,5 +1,5 @@
-// What must be true of a run with a coordinator at every step. Whoever sees something happen tells
-// it here; the first violation is kept, in words.
+// What must be true of a run with a coordinator at every step. What happens is
+// told here; the first violation is kept, in words.
 //
 // A "life" is that of one coordinator: from the start of its host to its death.
 #pragma once
@@ -22,11 +22,16 @@ namespace regroup::sim {
 struct SessionView {
   core::rendezvous::NodeId id;
   std::int64_t workers = 1;
-  std::optional<std::int64_t> runs;         // Workers of this round are there.
+  std::optional<std::int64_t> runs = {};    // Workers of this round are there.
   bool connected = false;                   // A session that both ends believe in, and that works.
   std::optional<Duration> closed_for = {};  // Its session of this life was seen closed.
   bool awaited = false;  // It lost its session only by the host's death, and is on its way back.
 };
+
+std::string round_text(std::int64_t round);  // "round 3".
+
+// Two clocks may differ by so much over the times that are compared here.
+constexpr Duration drifted(Duration time) { return time - time / 500; }
 
 class SessionInvariants {
  public:
@@ -46,8 +51,12 @@ class SessionInvariants {
   // A session was closed for its silence; `trouble`: since when all has been well with it.
   void declared_lost(const core::rendezvous::NodeId& id, Duration well_for);
 
+  // What has reached the coordinator, except hellos.
+  void said(const core::rendezvous::NodeId& id, const core::coordinator::FromAgent& message);
   // A node has left, or its connection is lost, and the coordinator knows.
   void gone(const core::rendezvous::NodeId& id);
+  // The coordinator has closed the only session of this node.
+  void closed(const core::rendezvous::NodeId& id);
   // A round of nodes without a session only was sealed, or one of these has left its round.
   void others_sealed(std::int64_t round, const std::vector<SessionView>& nodes, Instant now);
   void other_left(const core::rendezvous::NodeId& id, std::int64_t round);
@@ -64,7 +73,15 @@ class SessionInvariants {
     core::coordinator::Sealed sealed;
   };
   void told_sealed(const core::rendezvous::NodeId& id, const core::coordinator::Sealed& sealed);
-  void told_stop(const core::rendezvous::NodeId& id, const core::coordinator::Stop& stop);
+  void told_stop(const core::rendezvous::NodeId& id, const core::coordinator::Stop& stop,
+                 Instant now);
+  void check_verdict(const core::coordinator::Stop& stop);
+  void check_budget(const core::coordinator::Stop& stop, Instant now);
+  void check_count(std::int64_t restart_count);
+  void said_failed(std::int64_t round);
+  void check_reason(const core::coordinator::Stop& stop);
+  bool has_reason(std::int64_t round) const;
+  bool is_missed(const core::rendezvous::NodeId& member, std::int64_t round) const;
   void check_broken(const std::vector<SessionView>& nodes);
   bool is_broken_without(const core::rendezvous::NodeId& id, std::int64_t round) const;
   void check_seal(const std::vector<SessionView>& nodes, const core::rendezvous::State& state,
@@ -81,7 +98,7 @@ class SessionInvariants {
   std::int64_t life_ = 0;
   Instant began_;
   std::optional<Instant> first_hello_;
-  bool has_history_ = false;            // Somebody was here before.
+  bool has_history_ = false;            // A node knows of an earlier life.
   std::optional<std::int64_t> held_;    // The latest round that it was told of,
   std::optional<std::int64_t> sealed_;  // and the latest that it sealed.
   std::map<std::int64_t, core::coordinator::Stop> stopped_;  // Rounds and the word about their end.
@@ -93,9 +110,30 @@ class SessionInvariants {
   std::map<std::int64_t, std::int64_t> worlds_;  // In which life a round was sealed.
   std::map<core::rendezvous::NodeId, core::coordinator::Sealed> told_;
   std::optional<std::int64_t> running_;  // What the last hello said.
-  std::int64_t restarts_ = 0;
+  std::int64_t restarts_ = 0;            // The highest number that was told.
+  // No number is above this one: what nodes knew of the time before, and each round since of which
+  // a failure was reported before it was stopped for another reason.
+  std::int64_t most_restarts_ = 0;
+  std::set<std::int64_t> reported_;
+  std::set<std::int64_t> failed_;   // Rounds that were stopped for a failure,
+  std::set<std::int64_t> changed_;  // or because their members change.
+  std::int64_t member_changes_ = 0;
+  std::deque<Instant> within_window_;              // When failures have stopped rounds.
+  std::vector<core::coordinator::Stop> stopping_;  // By the effects that are being told.
+  // For the reasons of stops: which nodes have a session, which of them want to be in the next
+  // round, whose part in a round is done, and which have brought a round from an earlier life.
+  std::set<core::rendezvous::NodeId> present_;
+  std::set<core::rendezvous::NodeId> joining_;
+  std::map<core::rendezvous::NodeId, std::uint64_t> joins_;  // The number of the last join.
+  std::set<std::pair<core::rendezvous::NodeId, std::int64_t>> done_;
+  struct Restored {
+    std::int64_t world_size = 0;
+    std::int64_t restart_count = 0;
+    std::set<core::rendezvous::NodeId> members;
+  };
+  std::map<std::int64_t, Restored> restored_;  // By round.
   bool over_ = false;
-  // Nobody can hold nodes without a session back: a swap that seals a round has sealed it. So they
+  // Nodes without a session cannot be held back: a swap that seals a round has sealed it. So they
   // do not wait for members that are on their way back to a coordinator that was started again.
   bool others_were_first_ = false;
   std::set<std::int64_t> broken_;  // Rounds that one without a session has just left.

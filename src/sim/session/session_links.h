@@ -1,8 +1,8 @@
 // Connections between nodes and the coordinator's host: ordered streams of bytes that are slow, get
 // stuck, and break, seen by both ends, by one, or by neither.
 //
-// What is planned for somebody is not played if he has died meanwhile, and is played late while he
-// stands still.
+// What is planned for a node or the host is not played if it has died meanwhile, and is played late
+// while it stands still.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ using LinkId = Id<struct LinkTag>;
 inline constexpr std::int32_t kTheWorld = -1;
 inline constexpr std::int32_t kTheHost = -2;
 
-// Something that happens to somebody in one of his lives.
+// Something that happens to a node or the host in one of its lives.
 struct Happening {
   Instant at;
   std::uint64_t order = 0;

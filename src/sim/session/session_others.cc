@@ -57,7 +57,7 @@ void SessionOthers::at_node(const Request& request, Instant at, std::function<vo
 
 // ---- The way to the store ----
 
-// Where a host has just died its kernel often says so; of a machine that is gone nobody does.
+// When the host has died, its kernel often says so; when its machine is gone, nothing does.
 bool SessionOthers::reaches_host(const Request& request) {
   Connection& connection = connections_[static_cast<std::size_t>(request.node)];
   const bool is_there = host_.is_up() && connection.life == host_.life();

@@ -58,7 +58,7 @@ class SessionOthers final : private Surroundings {
   Instant paused_until(std::int32_t index) const {
     return paused_until_[static_cast<std::size_t>(index)];
   }
-  // The workers of the round fail on one node; those of these may follow.
+  // The workers of the round fail on one node; those of these nodes may follow.
   void group_failed(std::int64_t round, double drags_others);
 
   // The host and what it says.
@@ -68,10 +68,10 @@ class SessionOthers final : private Surroundings {
   void state_changed(const core::rendezvous::State& before, const core::rendezvous::State& after,
                      const core::rendezvous::NodeId* writer);
 
-  bool is_one(const core::rendezvous::NodeId& id) const;  // Of these machines.
+  bool is_one(const core::rendezvous::NodeId& id) const;  // It runs on one of these machines.
   // A torchrun node that was dropped while it lived trains on and does not notice.
   bool is_lost(std::int32_t index) const;
-  std::int64_t live() const;  // Without those.
+  std::int64_t live() const;  // Without these lost ones.
   bool has_torchrun() const { return plan_.others.has_torchrun; }
   // Why they are not where the state says, or none.
   std::optional<std::string> why_not_in(const core::rendezvous::State& state) const;
@@ -86,9 +86,9 @@ class SessionOthers final : private Surroundings {
   bool peers_gone(std::int32_t node) const override;
   const Trace& trace() const override { return trace_; }
 
-  // To its store connection.
+  // A node's connection to the store.
   struct Connection {
-    std::optional<std::int64_t> life = {};  // Of the host at its other end.
+    std::optional<std::int64_t> life = {};  // The life of the host at its other end.
     bool is_new = false;                    // The key is made before anything else.
   };
   bool reaches_host(const Request& request);

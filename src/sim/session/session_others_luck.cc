@@ -1,4 +1,6 @@
 // What happens to nodes without a session, and what has become of them.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -106,11 +108,11 @@ void SessionOthers::state_changed(const State& before, const State& after, const
                                       [this](const NodeId& id) { return is_one(id); });
   invariants_.on_change(now(), *writer, before, after);
   if (before.closed) return;
-  // The coordinator answers for those who have a session, and shows that they live.
+  // The coordinator answers for nodes that have a session, and shows that they live.
   for (const auto& [id, stamp] : before.last_heartbeats)
     if (!after.last_heartbeats.contains(id) && !is_one(id))
-      invariants_.violated(short_name(*writer) + " dropped " + short_name(id) +
-                           ", which has a session");
+      invariants_.violated(
+          fmt::format("{} dropped {}, which has a session", short_name(*writer), short_name(id)));
 }
 
 bool SessionOthers::is_one(const NodeId& id) const {

@@ -31,7 +31,7 @@ TEST(MixedPlan, IsThatOfAThirdOfTheSeeds) {
   int without = 0;
   for (std::uint64_t seed = 0; seed < 600; ++seed) {
     const SessionPlan plan = make_session_plan({.seed = seed});
-    ASSERT_FALSE(plan.nodes.empty()) << seed;  // Somebody has a session.
+    ASSERT_FALSE(plan.nodes.empty()) << seed;  // One node at least has a session.
     if (!is_mixed(plan)) continue;
     ++mixed;
     ++(torchrun_in(plan) > 0 ? with_torchrun : without);
@@ -89,13 +89,14 @@ TEST(MixedWorld, ReallyHasRoundsOfBothKinds) {
 
 // --- seeds that have found a mistake ----------------------------------------------------------
 
-// A node without a session was not heard any more in a closed run, and missed though it was there.
+// In a closed run, the coordinator no longer heard a node without a session, and took it for lost.
 TEST(MixedWorld, Seed2ItsHeartbeatsCountInAClosedRun) { expect_good({.seed = 2}); }
 
 // Spares were told again what they waited for at each heartbeat of a node without a session.
 TEST(MixedWorld, Seed10ItsHeartbeatsAreNoNews) { expect_good({.seed = 10}); }
 
-// The simulator's own: a torchrun process whose store was gone tried to close the run for ever.
+// A mistake of the simulator: a torchrun process whose store was gone tried to close the run
+// for ever.
 TEST(MixedWorld, Seed301773ATorchrunNodeClosesTheRunOnce) {
   expect_good({.seed = 301773, .nodes = 12, .faults = FaultLevel::Heavy});
 }

@@ -1,5 +1,7 @@
 #include "sim/session/session_plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/world/trace.h"
@@ -12,25 +14,9 @@ namespace {
 
 RunRules choose_rules(std::int64_t nodes, Dice& dice) {
   RunRules rules;
-  switch (dice.between(0, 4)) {
-    case 0:  // All or nothing.
-      rules.min_nodes = rules.max_nodes = nodes;
-      break;
-    case 1:  // Elastic downwards.
-      rules.max_nodes = nodes;
-      rules.min_nodes = dice.between(1, nodes);
-      break;
-    case 2:  // Spares.
-      rules.max_nodes = dice.between(std::max<std::int64_t>(1, nodes / 2), nodes);
-      rules.min_nodes = dice.between(1, rules.max_nodes);
-      break;
-    case 3:  // Never full.
-      rules.max_nodes = nodes + dice.between(1, 3);
-      rules.min_nodes = dice.between(1, nodes);
-      break;
-    default:  // Spares, and a fixed size.
-      rules.min_nodes = rules.max_nodes = std::max<std::int64_t>(1, nodes - dice.between(0, 2));
-  }
+  const RoundSizes sizes = choose_sizes(nodes, dice);
+  rules.min_nodes = sizes.min_nodes;
+  rules.max_nodes = sizes.max_nodes;
   rules.last_call = dice.between(1, 6) * 1s;
   rules.heartbeat_limit = dice.between(1, 5) * 1s;
   rules.reconnect_grace = dice.chance(0.2) ? Duration{} : dice.between(1, 10) * 50ms;
@@ -52,16 +38,10 @@ Fortune choose_fortune(FaultLevel level, Dice& dice) {
   return fortune;
 }
 
-FaultLevel choose_faults(const Options& options, Dice& dice) {
-  const std::int64_t roll = dice.between(0, 9);
-  if (options.faults) return *options.faults;
-  return roll == 0 ? FaultLevel::None : roll < 4 ? FaultLevel::Light : FaultLevel::Heavy;
-}
-
 enum class Kind { Session, Regroup, Torchrun };
 
-// By dice of their own: a run in which all have a session is the same as it was before there were
-// others.
+// These have dice of their own: a run in which all nodes have a session is the same as it was
+// before there were others.
 std::vector<Kind> choose_kinds(const Options& options, std::int64_t nodes, Dice& dice) {
   std::vector<Kind> kinds(static_cast<std::size_t>(nodes), Kind::Session);
   const bool is_mixed = dice.chance(0.35);
@@ -85,17 +65,11 @@ Weather choose_weather(const SessionPlan& plan, Dice& dice) {
   if (plan.faults == FaultLevel::None) return weather;
   const double badness = plan.faults == FaultLevel::Light ? 0.01 : 0.05;
   const auto some = [&](double most) { return dice.chance(0.5) ? 0.0 : most * badness; };
-  weather.lose_request = some(1.0);
-  weather.lose_answer = some(1.0);
-  weather.double_request = some(2.0);
-  weather.slow = some(3.0);
-  weather.very_late = some(1.0);
-  weather.lose_wake = some(5.0);
-  weather.late_wake = some(5.0);
+  choose_message_faults(weather, some);
   return weather;
 }
 
-// Moves those who have no session out of the plan's nodes.
+// Moves the nodes without a session out of the plan's nodes.
 void choose_others(SessionPlan& plan, const std::vector<Kind>& kinds, Dice& dice) {
   Plan& others = plan.others;
   others.has_torchrun = std::count(kinds.begin(), kinds.end(), Kind::Torchrun) > 0;
@@ -113,7 +87,7 @@ void choose_others(SessionPlan& plan, const std::vector<Kind>& kinds, Dice& dice
     return NodeClock(dice.between(1s, 1000000s), dice.between(Duration(-400ms), Duration(400ms)),
                      dice.between(-20, 20));
   };
-  // The host writes the heartbeats of those who have a session.
+  // The host writes the heartbeats of the nodes that have a session.
   if (others.clocks_in_step) plan.host_clock = in_step();
   std::vector<SessionNodePlan> nodes;
   for (std::size_t index = 0; index < kinds.size(); ++index) {
@@ -136,7 +110,7 @@ void choose_others(SessionPlan& plan, const std::vector<Kind>& kinds, Dice& dice
   others.seed = dice.seed();
 }
 
-// By dice of their own, as those without a session are.
+// Groups have dice of their own, as nodes without a session do.
 void choose_groups(SessionPlan& plan, std::optional<std::int64_t> segment, Dice& dice) {
   const bool has_groups = dice.chance(0.25);
   if (!segment && (!has_groups || is_mixed(plan))) return;
@@ -150,7 +124,7 @@ void choose_groups(SessionPlan& plan, std::optional<std::int64_t> segment, Dice&
   rules.max_nodes = whole(rules.max_nodes);
   const std::int64_t groups = dice.between(1, 3);
   for (SessionNodePlan& node : plan.nodes)
-    node.group = "rack-" + std::to_string(dice.between(1, groups));
+    node.group = fmt::format("rack-{}", dice.between(1, groups));
 }
 
 }  // namespace
@@ -158,9 +132,8 @@ void choose_groups(SessionPlan& plan, std::optional<std::int64_t> segment, Dice&
 SessionPlan make_session_plan(const Options& options) {
   Dice dice(options.seed ^ 0x5e5510);
   SessionPlan plan;
-  const std::int64_t drawn = dice.chance(0.1) ? dice.between(1, 12) : dice.between(2, 6);
-  const std::int64_t nodes = options.nodes.value_or(drawn);
-  plan.faults = choose_faults(options, dice);
+  const std::int64_t nodes = choose_node_count(options, dice);
+  plan.faults = choose_faults(options, 4, dice);
   plan.rules = choose_rules(nodes, dice);
   plan.fortune = choose_fortune(plan.faults, dice);
   plan.slow = dice.chance(0.5) ? 0.0 : 0.02;
@@ -180,7 +153,7 @@ SessionPlan make_session_plan(const Options& options) {
   const bool has_roles = dice.chance(0.2);
   for (std::int64_t index = 0; index < nodes; ++index) {
     SessionNodePlan node;
-    node.name = "n" + std::to_string(index);
+    node.name = fmt::format("n{}", index);
     node.clock = clock();
     node.role = has_roles && dice.chance(0.5) ? "reader" : "trainer";
     node.workers = dice.between(1, 4);
@@ -194,7 +167,7 @@ SessionPlan make_session_plan(const Options& options) {
   if (options.segment.value_or(0) > 0) kinds.assign(kinds.size(), Kind::Session);
   if (std::count(kinds.begin(), kinds.end(), Kind::Session) < nodes)
     choose_others(plan, kinds, others);
-  // Who has no session cannot say which group it is in, and is not let in.
+  // A node without a session cannot say which group it is in, and is not let in.
   Dice groups(options.seed ^ 0x6409);
   choose_groups(plan, options.segment, groups);
   return plan;
@@ -211,15 +184,15 @@ Settings shared_settings(const SessionPlan& plan) {
 
 Duration meeting_bound(const SessionPlan& plan) {
   const Duration limit = plan.rules.heartbeat_limit;
-  // The last pause has ended, whoever was down is there again (the host too), both ends of a dead
+  // The last pause has ended, what was down is there again (the host too), both ends of a dead
   // connection have noticed, and the next try has come through.
   const Duration back =
       plan.longest_fault + plan.restart_delay + limit + kConnectTimeout + kLongestRetry;
-  // Who is missing is missed, workers have stopped, the last call is over.
+  // A missing node is found to be lost, workers have stopped, the last call is over.
   const Duration meeting = limit + plan.grace + plan.rules.last_call + 1s;
   if (!is_mixed(plan)) return back + meeting * 2;
-  // Those without a session look every second, and what they saw a second ago is good enough. Of
-  // whom nothing is heard is missed later than one with a session.
+  // Those without a session look every second, and what they saw a second ago is good enough. A
+  // silent one is lost later than a node with a session.
   const Plan& others = plan.others;
   const Duration slow_meeting = meeting + 5s;
   const Duration swept = others.settings.silence_limit() + 2s;
@@ -244,16 +217,15 @@ std::string describe(const SessionPlan& plan) {
     others += (others.empty() ? "without a session: " : ", ") + node.name +
               (node.torchrun ? " (torchrun)" : "");
   if (!others.empty()) others += "; ";
-  return std::to_string(plan.nodes.size() + plan.others.nodes.size()) + " nodes, " + others +
-         std::to_string(plan.rules.min_nodes) + ".." + std::to_string(plan.rules.max_nodes) +
-         " in a round" +
-         (plan.rules.segment > 0 ? ", in groups of " + std::to_string(plan.rules.segment) : "") +
-         "; faults " + std::string(to_string(plan.faults)) + " for " + seconds(plan.chaos) +
-         "; last call " + seconds(plan.rules.last_call) + ", heartbeat limit " +
-         seconds(plan.rules.heartbeat_limit) + ", reconnect grace " +
-         seconds(plan.rules.reconnect_grace) + ", " + std::to_string(plan.rules.max_restarts) +
-         " restarts, grace " + seconds(plan.grace) + ", meeting within " +
-         seconds(meeting_bound(plan));
+  return fmt::format(
+      "{} nodes, {}{}..{} in a round{}; faults {} for {}; last call {}, heartbeat limit {}, "
+      "reconnect grace {}, {} restarts, grace {}, meeting within {}",
+      plan.nodes.size() + plan.others.nodes.size(), others, plan.rules.min_nodes,
+      plan.rules.max_nodes,
+      plan.rules.segment > 0 ? fmt::format(", in groups of {}", plan.rules.segment) : "",
+      to_string(plan.faults), seconds(plan.chaos), seconds(plan.rules.last_call),
+      seconds(plan.rules.heartbeat_limit), seconds(plan.rules.reconnect_grace),
+      plan.rules.max_restarts, seconds(plan.grace), seconds(meeting_bound(plan)));
 }
 
 }  // namespace regroup::sim

@@ -18,7 +18,7 @@ struct SessionNodePlan {
   NodeClock clock;
   std::string role;
   std::int64_t workers = 1;
-  std::string group = {};  // Where only whole groups are let in.
+  std::string group = {};  // Set where only whole groups are let in.
   Duration starts{};
   std::uint64_t seed = 0;
 };
@@ -30,7 +30,7 @@ struct Fortune {
   double drags_others = 0;  // A peer fails soon after, because of it.
   double succeeds = 0;
   Duration succeeds_within{};
-  double stops_slowly = 0;  // Takes up to the whole grace to stop.
+  double stops_slowly = 0;  // The workers take up to the whole grace to stop.
 };
 
 enum class Ending { Nothing, Success, Failure, Close };
@@ -38,7 +38,7 @@ enum class Ending { Nothing, Success, Failure, Close };
 struct SessionPlan {
   RunRules rules;
   std::vector<SessionNodePlan> nodes;
-  // Those without a session, as the world without a coordinator has them; mostly none.
+  // Nodes without a session, as in the world without a coordinator; mostly none.
   Plan others;
   NodeClock host_clock;
   FaultLevel faults = FaultLevel::None;
@@ -50,16 +50,16 @@ struct SessionPlan {
   Duration chaos{};          // How long the faults last.
   Duration grace{};          // No group takes longer to stop.
   Duration longest_fault{};  // No pause and no partition lasts longer.
-  Duration restart_delay{};  // Who is started again is there within this.
+  Duration restart_delay{};  // A process that is started again is there within this.
   std::uint64_t seed = 0;
 };
 
 inline bool is_mixed(const SessionPlan& plan) { return !plan.others.nodes.empty(); }
 
-// As the rendezvous calls them.
+// The same rules, as the rendezvous knows them.
 core::rendezvous::Settings shared_settings(const SessionPlan& plan);
 
-// Of an agent's tries to reach its coordinator.
+// How an agent tries to reach its coordinator.
 inline constexpr Duration kFirstRetry = 20ms;
 inline constexpr Duration kLongestRetry = 1s;
 inline constexpr Duration kConnectTimeout = 2s;

@@ -1,21 +1,15 @@
 // What must have become of a run with a coordinator once the faults have stopped.
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "sim/session/session_world.h"
 
 namespace regroup::sim {
 
-// How many can be in a round: live ones, and those who are done and gone and keep their place.
 std::int64_t SessionWorld::seats(const std::set<std::string>& done) const {
-  const std::int64_t segment = std::max<std::int64_t>(plan_.rules.segment, 1);
-  std::map<std::string, std::int64_t> groups;
-  for (const SessionNode& one : nodes_)
-    groups[one.group()] += (one.is_running() ? 1 : 0) + (done.contains(one.id().address) ? 1 : 0);
-  std::int64_t whole = others_.live();
-  for (const auto& [group, count] : groups) whole += count - count % segment;
-  return std::min(whole, plan_.rules.max_nodes);
+  return std::min(others_.live() + in_whole_groups(done), plan_.rules.max_nodes);
 }
 
 bool SessionWorld::has_sessions() const {
@@ -23,8 +17,9 @@ bool SessionWorld::has_sessions() const {
                      [](const SessionNode& one) { return one.is_running(); });
 }
 
-// Behind a full round that torchrun has sealed one waits in vain, and its members meet again and
-// again. The coordinator cannot help it: who has sealed still sees what he wrote a second later.
+// A node waits in vain behind a full round that torchrun has sealed, and the members meet again and
+// again. The coordinator cannot help: the node that has sealed goes by what it wrote for another
+// second.
 bool SessionWorld::can_meet() const {
   const auto all = std::int64_t{count()} + others_.count();
   return seats({}) >= plan_.rules.min_nodes &&
@@ -43,32 +38,33 @@ std::optional<std::string> SessionWorld::why_not_met() const {
   const std::string there = describe(state, shared_settings(plan_));
   if (coordinator->is_over()) return "the run is over, and not all have heard of it";
   if (!state.complete) return "the round is still open: " + there;
-  // Whose part is done may go, and keeps its place.
+  // A node whose part is done may go, and keeps its place.
   std::set<std::string> done;
   for (const auto& one : coordinator->status({}).nodes)
     if (one.place == core::run::NodeStatus::Place::Done && !one.connected) done.insert(one.address);
   if (static_cast<std::int64_t>(state.participants.size()) != seats(done))
-    return "the round should have " + std::to_string(seats(done)) + " members: " + there;
+    return fmt::format("the round should have {} members: {}", seats(done), there);
   if (!state.wait_list.empty()) return "somebody still waits: " + there;
-  if (const auto why = others_.why_not_in(state)) return *why + ": " + there;
+  if (const auto why = others_.why_not_in(state)) return fmt::format("{}: {}", *why, there);
   for (const SessionNode& one : nodes_) {
     if (!one.is_running()) {
       if (state.participants.contains(one.id()) && !done.contains(one.id().address))
-        return short_name(one.id()) + " is dead: " + there;
+        return fmt::format("{} is dead: {}", short_name(one.id()), there);
       continue;
     }
     const auto member = state.participants.find(one.id());
     if (member == state.participants.end()) {
       if (!one.is_spare())
-        return short_name(one.id()) + " does not know that it is spare: " + there;
+        return fmt::format("{} does not know that it is spare: {}", short_name(one.id()), there);
       continue;
     }
     const auto* told = one.member();
     if (told->joining() || !told->sealed() || told->sealed()->round != state.round ||
         told->sealed()->rank != member->second || told->stop())
-      return short_name(one.id()) + " does not know its place: " + there;
+      return fmt::format("{} does not know its place: {}", short_name(one.id()), there);
     if (told->sealed()->world_size != static_cast<std::int64_t>(state.participants.size()))
-      return short_name(one.id()) + " runs on though one has left its round: " + there;
+      return fmt::format("{} runs on though one has left its round: {}", short_name(one.id()),
+                         there);
     const auto running = one.runs();
     if (running && *running != state.round) return short_name(one.id()) + " runs old workers";
   }
@@ -84,14 +80,15 @@ void SessionWorld::note_if_met() {
 
 void SessionWorld::must_have_met() {
   if (const auto why = why_not_met())
-    return invariants_.violated("the nodes have not met " + seconds(meeting_bound(plan_)) +
-                                " after the last fault: " + *why);
+    return invariants_.violated(fmt::format("the nodes have not met {} after the last fault: {}",
+                                            seconds(meeting_bound(plan_)), *why));
   if (can_meet() && met_) {
     const Duration took = *met_ - calm_since_;
     totals_.nearest_to_bound =
         static_cast<double>(took.count()) / static_cast<double>(meeting_bound(plan_).count());
     if (trace_.on())
-      trace_.line(now(), "world", "all have met " + seconds(took) + " after the last fault");
+      trace_.line(now(), "world",
+                  fmt::format("all have met {} after the last fault", seconds(took)));
   }
   stage_ = Stage::Steady;
   told_when_met_ = host_.told();

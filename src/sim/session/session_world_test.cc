@@ -104,7 +104,7 @@ TEST(SessionWorld, Seed2838AStopIsSaidAgainWithItsSeal) {
   expect_good({.seed = 2838, .torchrun_nodes = 0, .segment = 0});
 }
 
-// That it was a spare was lost with the connection, and not said again.
+// A node lost its connection before it heard that it was a spare, and was not told again.
 TEST(SessionWorld, Seed301298ASpareHearsAgainThatItIsOne) {
   expect_good({.seed = 301298,
                .nodes = 12,
@@ -113,14 +113,14 @@ TEST(SessionWorld, Seed301298ASpareHearsAgainThatItIsOne) {
                .segment = 0});
 }
 
-// The simulator's own: a run was closed before the one came that knew of a restart, and the end was
-// told to it as to the others.
+// A mistake of the simulator: a run was closed before the node came that knew of a restart, and
+// that node was told of the end as the others were.
 TEST(SessionWorld, Seed108890TheEndNeedNotKnowOfAllRestarts) {
   expect_good({.seed = 108890, .torchrun_nodes = 0, .segment = 0});
 }
 
-// One ran on in a round that the others had left before the coordinator was started again, and they
-// made no whole group.
+// One node ran on in a round that the others had left before the coordinator was started again, and
+// these others made no whole group.
 TEST(SessionWorld, Seed2848ARoundThatOthersHaveLeftIsStopped) { expect_good({.seed = 2848}); }
 
 // --- worlds that are wrong on purpose ---------------------------------------------------------

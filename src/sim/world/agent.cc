@@ -1,4 +1,6 @@
 // What a node's agent does when an operation has ended.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -126,7 +128,7 @@ void Node::on_seen() {
   rendezvous();
 }
 
-// Whom it takes for dead: those who are in the state that it was given, and not in its own view.
+// It takes for dead the nodes that are in the state it was given, and not in its own view.
 void Node::report_condemned() {
   if (!last_seen_.value || !last_seen_.value->state) return;
   const State& view = std::visit([](auto& hand) -> const State& { return hand.state(); }, *hand_);
@@ -136,7 +138,7 @@ void Node::report_condemned() {
 }
 
 void Node::on_failed(Outcome outcome) {
-  if (world_.trace().on()) say(std::string("fails: ") + std::string(to_string(outcome)));
+  if (world_.trace().on()) say(fmt::format("fails: {}", to_string(outcome)));
   if (doing_ == Doing::Join && !plan_.torchrun)
     world_.invariants().on_join_timed_out(id_, clock().instant - join_counts_from_);
   if (wish_ == Wish::None && dice_.chance(tries_again_)) {

@@ -21,7 +21,7 @@ enum class EventKind : std::uint8_t {
   AnswerArrives,    // At the node that asked.
   AnswerOverdue,    // The node gives a request up.
   Wakes,            // A node's own timer.
-  AnnounceArrives,  // Somebody tells the store that a phase is over.
+  AnnounceArrives,  // A node tells the store that a phase is over.
   PhaseOver,        // The store tells a node.
   Start,            // A process of the node starts.
   PartitionEnds,

@@ -1,4 +1,6 @@
 // The world's ill luck: what goes wrong besides single messages, and when it stops.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/world/world.h"
@@ -31,7 +33,7 @@ void World::next_fault() {
   Node& node = nodes_[static_cast<std::size_t>(index)];
   const Duration length = dice_.between(Duration(100ms), plan_.longest_fault);
   const auto say = [&](std::string_view text) {
-    trace_.line(now(), short_name(node.id()), std::string(text) + " for " + seconds(length));
+    trace_.line(now(), short_name(node.id()), fmt::format("{} for {}", text, seconds(length)));
   };
   switch (dice_.between(0, 7)) {
     case 0:

@@ -1,5 +1,7 @@
 #include "sim/world/invariants.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -15,7 +17,7 @@ using core::rendezvous::State;
 
 namespace {
 
-std::string round_name(std::int64_t round) { return "round " + std::to_string(round); }
+std::string round_name(std::int64_t round) { return fmt::format("round {}", round); }
 
 // A clock that runs fast shows a length of time when only so much of it has passed.
 Duration at_least(Duration length) { return length - length / 1'000'000 * (kMostDriftPpm + 1); }
@@ -94,22 +96,21 @@ void Invariants::forget_rounds() {
   std::fill(latest_.begin(), latest_.end(), -1);
 }
 
-// Who was dropped from a round may not know yet. Whoever is on a list has left his old round.
+// A node that was dropped from a round may not know yet. A node on a list has left its old round.
 void Invariants::check_two_rounds(const State& state) {
   for (const auto& belief : beliefs_)
     if (belief && belief->round != state.round && sealed_.contains(belief->round) &&
         on_a_list(state, belief->node))
-      violated(round_name(state.round) + " begins while " + short_name(belief->node) +
-               " is still in " + round_name(belief->round));
+      violated(fmt::format("{} begins while {} is still in {}", round_name(state.round),
+                           short_name(belief->node), round_name(belief->round)));
 }
 
 void Invariants::check_rounds(const State& before, const State& after) {
   if (after.round < before.round)
-    return violated("the round went back from " + std::to_string(before.round) + " to " +
-                    std::to_string(after.round));
+    return violated(fmt::format("the round went back from {} to {}", before.round, after.round));
   if (after.round > before.round + 1)
-    return violated("the round went from " + std::to_string(before.round) + " to " +
-                    std::to_string(after.round) + " in one step");
+    return violated(
+        fmt::format("the round went from {} to {} in one step", before.round, after.round));
   if (after.round > before.round && !before.complete)
     return violated(round_name(before.round) + " was given up before it was sealed");
   if (after.round == before.round && before.complete && !after.complete)
@@ -121,8 +122,8 @@ void Invariants::check_open(const State& state) {
     return violated(round_name(state.round) + " is open though it has been sealed before");
   const auto joined = static_cast<std::int64_t>(state.participants.size());
   if (joined >= settings_.min_nodes && !state.deadline)
-    violated(round_name(state.round) + " has " + std::to_string(joined) +
-             " participants and no last call");
+    violated(
+        fmt::format("{} has {} participants and no last call", round_name(state.round), joined));
   if (joined >= settings_.max_nodes) violated(round_name(state.round) + " is full and still open");
 }
 
@@ -130,12 +131,11 @@ void Invariants::check_sealed(const State& state, const Ranks& as_sealed) {
   for (const auto& [node, rank] : state.participants) {
     const auto was = as_sealed.find(node);
     if (was == as_sealed.end())
-      return violated(short_name(node) + " came into " + round_name(state.round) +
-                      " after it had been sealed");
+      return violated(fmt::format("{} came into {} after it had been sealed", short_name(node),
+                                  round_name(state.round)));
     if (was->second != rank)
-      return violated("the rank of " + short_name(node) + " in " + round_name(state.round) +
-                      " changed from " + std::to_string(was->second) + " to " +
-                      std::to_string(rank));
+      return violated(fmt::format("the rank of {} in {} changed from {} to {}", short_name(node),
+                                  round_name(state.round), was->second, rank));
   }
 }
 
@@ -146,15 +146,16 @@ void Invariants::check_seal(const State& after) {
   for (const auto& [node, rank] : after.participants) ranks.insert(rank);
   if (static_cast<std::int64_t>(ranks.size()) != world || *ranks.begin() != 0 ||
       *ranks.rbegin() != world - 1)
-    return violated("the ranks of " + round + " are not 0.." + std::to_string(world - 1) + ": " +
-                    describe(after, settings_));
+    return violated(fmt::format("the ranks of {} are not 0..{}: {}", round, world - 1,
+                                describe(after, settings_)));
   if (world < settings_.min_nodes || world > settings_.max_nodes)
-    return violated(round + " was sealed with " + std::to_string(world) + " nodes, outside " +
-                    std::to_string(settings_.min_nodes) + ".." +
-                    std::to_string(settings_.max_nodes));
+    return violated(fmt::format("{} was sealed with {} nodes, outside {}..{}", round, world,
+                                settings_.min_nodes, settings_.max_nodes));
   if (world == settings_.max_nodes && !after.wait_list.empty() && !relaxed_.waits)
-    violated(round + " was sealed full, and " + short_name(*after.wait_list.begin()) +
-             " still waits: its members would meet again for a node that has no place");
+    violated(
+        fmt::format("{} was sealed full, and {} still waits: its members would meet again for a "
+                    "node that has no place",
+                    round, short_name(*after.wait_list.begin())));
 }
 
 void Invariants::check_last_call(Instant now, const State& before, const State& after) {
@@ -162,11 +163,12 @@ void Invariants::check_last_call(Instant now, const State& before, const State& 
   if (world == settings_.max_nodes || relaxed_.clocks) return;
   const Duration lasted = now - last_call_since_;
   if (!before.deadline || lasted < at_least(settings_.last_call_timeout))
-    violated(round_name(after.round) + " was sealed " + seconds(lasted) +
-             " after the last call began; it lasts " + seconds(settings_.last_call_timeout));
+    violated(fmt::format("{} was sealed {} after the last call began; it lasts {}",
+                         round_name(after.round), seconds(lasted),
+                         seconds(settings_.last_call_timeout)));
 }
 
-// In a round as large as the last one, who was in that one keeps his rank, unless wishes interfere.
+// In a round as large as the last one, its members keep their ranks, unless wishes interfere.
 void Invariants::check_kept_ranks(const State& state) {
   std::int64_t last = -1;
   for (const auto& [node, rank] : state.participants) {
@@ -185,14 +187,14 @@ void Invariants::check_kept_ranks(const State& state) {
   for (const auto& [node, rank] : state.participants) {
     const auto& held = state.claims.at(node).held;
     if (held && held->round == last && held->world_size == world && held->rank != rank)
-      return violated(short_name(node) + " had rank " + std::to_string(held->rank) + " of " +
-                      std::to_string(world) + " in round " + std::to_string(last) +
-                      " and lost it in " + round_name(state.round));
+      return violated(fmt::format("{} had rank {} of {} in round {} and lost it in {}",
+                                  short_name(node), held->rank, world, last,
+                                  round_name(state.round)));
   }
 }
 
 void Invariants::check_lists(const State& state) {
-  if (state.closed) return;  // The coordinator misses nobody twice there.
+  if (state.closed) return;  // The coordinator reports no node lost twice there.
   std::size_t listed = 0;
   for (const auto& [node, stamp] : state.last_heartbeats) {
     const int lists = static_cast<int>(state.participants.contains(node)) +
@@ -219,7 +221,8 @@ void Invariants::check_drops(Instant now, const NodeId& writer, const State& bef
     const auto old = before.last_heartbeats.find(node);
     if (old != before.last_heartbeats.end() && old->second == stamp) continue;
     heard_[node].push_back(now);
-    if (node != writer) violated(short_name(writer) + " wrote a heartbeat of " + short_name(node));
+    if (node != writer)
+      violated(fmt::format("{} wrote a heartbeat of {}", short_name(writer), short_name(node)));
   }
 }
 
@@ -229,8 +232,8 @@ void Invariants::check_silence(const std::string& verdict, const NodeId& node, I
   if (next == beats.begin()) return;
   const Duration silent = at - *std::prev(next);
   if (silent < at_least(settings_.silence_limit()))
-    violated(verdict + short_name(node) + ", whose last heartbeat came " + seconds(silent) +
-             " ago; the limit is " + seconds(settings_.silence_limit()));
+    violated(fmt::format("{}{}, whose last heartbeat came {} ago; the limit is {}", verdict,
+                         short_name(node), seconds(silent), seconds(settings_.silence_limit())));
 }
 
 void Invariants::on_condemned(const NodeId& judge, const NodeId& node, Instant seen) {
@@ -239,12 +242,12 @@ void Invariants::on_condemned(const NodeId& judge, const NodeId& node, Instant s
 
 void Invariants::on_joined(std::size_t seat, const NodeId& node, const State& joined) {
   ++joins_;
-  const std::string who = short_name(node) + " joined " + round_name(joined.round);
+  const std::string who = fmt::format("{} joined {}", short_name(node), round_name(joined.round));
   if (beliefs_[seat])
-    return violated(who + " while it still was in round " + std::to_string(beliefs_[seat]->round));
+    return violated(fmt::format("{} while it still was in round {}", who, beliefs_[seat]->round));
   const bool twice = joined.round == latest_[seat];
   if (joined.round < latest_[seat] || (twice && !relaxed_.worlds))
-    return violated(who + " after it had been in round " + std::to_string(latest_[seat]));
+    return violated(fmt::format("{} after it had been in round {}", who, latest_[seat]));
   const auto sealed = sealed_.find(joined.round);
   if (sealed == sealed_.end()) return violated(who + ", which was never sealed");
   const auto mine = joined.participants.find(node);
@@ -252,27 +255,27 @@ void Invariants::on_joined(std::size_t seat, const NodeId& node, const State& jo
   for (const auto& [other, rank] : joined.participants) {
     const auto was = sealed->second.find(other);
     if (was == sealed->second.end() || was->second != rank)
-      return violated(who + " and takes " + short_name(other) + " for rank " +
-                      std::to_string(rank) + ", which it is not");
+      return violated(fmt::format("{} and takes {} for rank {}, which it is not", who,
+                                  short_name(other), rank));
   }
   if (joined.participants.size() != sealed->second.size() && !relaxed_.worlds)
-    return violated(who + " with a world of " + std::to_string(joined.participants.size()) +
-                    "; it was sealed with " + std::to_string(sealed->second.size()));
+    return violated(fmt::format("{} with a world of {}; it was sealed with {}", who,
+                                joined.participants.size(), sealed->second.size()));
 
   latest_[seat] = joined.round;
   beliefs_[seat] = Belief{.node = node, .round = joined.round, .rank = mine->second};
   if (holders_.try_emplace({joined.round, mine->second}, seat).first->second != seat)
-    violated(who + " as rank " + std::to_string(mine->second) + ", which another machine holds");
+    violated(fmt::format("{} as rank {}, which another machine holds", who, mine->second));
 }
 
 void Invariants::on_join_timed_out(const NodeId& node, Duration after) {
   if (after < settings_.join_timeout)
-    violated(short_name(node) + " gave its join up after " + seconds(after) + " of its " +
-             seconds(settings_.join_timeout));
+    violated(fmt::format("{} gave its join up after {} of its {}", short_name(node), seconds(after),
+                         seconds(settings_.join_timeout)));
 }
 
 void Invariants::on_busy(const NodeId& node, std::int64_t requests) {
-  violated(short_name(node) + " sent " + std::to_string(requests) + " requests within a second");
+  violated(fmt::format("{} sent {} requests within a second", short_name(node), requests));
 }
 
 }  // namespace regroup::sim

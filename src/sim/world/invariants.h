@@ -59,11 +59,11 @@ class Invariants {
   void on_condemned(const core::rendezvous::NodeId& judge, const core::rendezvous::NodeId& node,
                     Instant seen);
 
-  // A node's join ended for want of time, so long after it began (or last was a spare, who waits
-  // without limit).
+  // A node's join has timed out, `after` its beginning. The time of a spare begins anew when it is
+  // a spare no longer.
   void on_join_timed_out(const core::rendezvous::NodeId& node, Duration after);
 
-  // The node has sent so many requests within one second.
+  // The node has sent this many requests within one second.
   void on_busy(const core::rendezvous::NodeId& node, std::int64_t requests);
 
   void violated(std::string what) {
@@ -99,7 +99,7 @@ class Invariants {
   const core::rendezvous::Settings settings_;
   const Relaxed relaxed_;
   std::map<std::int64_t, Ranks> sealed_;  // Every round that ever was, as it was sealed.
-  // When its stamp changed in the store.
+  // When a node's stamp changed in the store.
   std::map<core::rendezvous::NodeId, std::vector<Instant>> heard_;
   Instant last_call_since_;
   std::vector<std::optional<Belief>> beliefs_;

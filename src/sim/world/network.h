@@ -16,8 +16,7 @@ class Network {
  public:
   Network(const Plan& plan, std::uint64_t seed);
 
-  // When a request arrives: nowhere, once, or twice. Each of them may be later than its sender
-  // waits.
+  // When a request arrives: never, once, or twice; perhaps only after its sender has given it up.
   std::vector<Instant> request(std::int32_t node, Instant now);
   std::optional<Instant> answer(std::int32_t node, Instant now);
   std::optional<Instant> wake(std::int32_t node, Instant now);

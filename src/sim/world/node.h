@@ -2,7 +2,7 @@
 // then.
 //
 // The agent does what the real one does: leave the old round, join the next, then look at the state
-// every second and send heartbeats, until somebody waits or the round is no longer whole. A process
+// every second and send heartbeats, until a node waits or the round is no longer whole. A process
 // that died is followed by another one with a new process id and the same name.
 #pragma once
 
@@ -26,9 +26,9 @@ class Node {
 
   // From outside, at any moment.
   void start();
-  void crash();                    // Nothing is said to anybody.
+  void crash();                    // It tells no other node.
   void leave(Duration come_back);  // As soon as no request is under way.
-  void close();                    // Likewise; ends the run for all.
+  void close();                    // As soon as no request is under way; it ends the run for all.
   void fail_workers();             // It joins again. Only while it trains, and asks nothing.
   void set_wall_clock(Duration by) { clock_.set_wall_clock(by); }
 
@@ -47,7 +47,7 @@ class Node {
     return waiting_ == Waiting::Rest && !phase_.empty() && phase_ == phase;
   }
   bool running() const { return doing_ != Doing::Nothing && doing_ != Doing::Ended; }
-  bool ended() const { return doing_ == Doing::Ended; }  // For good: the run is over for it.
+  bool ended() const { return doing_ == Doing::Ended; }  // The run is over for it, for good.
   bool joining() const { return doing_ == Doing::Exit || doing_ == Doing::Join; }
   bool torchrun() const { return plan_.torchrun; }
   const core::rendezvous::NodeId& id() const { return id_; }
@@ -107,7 +107,8 @@ class Node {
   Instant join_counts_from_;  // This and the rest on the node's own clock.
   Instant next_look_;
   Instant next_beat_;
-  std::optional<Instant> workers_fail_;  // Of a torchrun node whose peers have gone.
+  std::optional<Instant>
+      workers_fail_;  // When those of a torchrun node fail whose peers have gone.
   Instant busy_since_;
   std::int64_t busy_requests_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "sim/world/options.h"
 
+#include <fmt/core.h>
+
 #include "base/text.h"
 #include "base/text_parts.h"
 
@@ -55,17 +57,16 @@ std::string_view to_string(Broken broken) {
 }
 
 std::string replay_line(const Options& options) {
-  std::string line = "regroup_sim --seed=" + std::to_string(options.seed);
+  std::string line = fmt::format("regroup_sim --seed={}", options.seed);
   if (options.whole_nodes) line += " --whole-nodes";
   if (options.coordinator) line += " --coordinator";
-  if (options.nodes) line += " --nodes=" + std::to_string(*options.nodes);
-  if (options.steps) line += " --steps=" + std::to_string(*options.steps);
-  if (options.faults) line += " --faults=" + std::string(to_string(*options.faults));
-  if (options.torchrun_nodes)
-    line += " --torchrun-nodes=" + std::to_string(*options.torchrun_nodes);
-  if (options.segment) line += " --segment=" + std::to_string(*options.segment);
+  if (options.nodes) line += fmt::format(" --nodes={}", *options.nodes);
+  if (options.steps) line += fmt::format(" --steps={}", *options.steps);
+  if (options.faults) line += fmt::format(" --faults={}", to_string(*options.faults));
+  if (options.torchrun_nodes) line += fmt::format(" --torchrun-nodes={}", *options.torchrun_nodes);
+  if (options.segment) line += fmt::format(" --segment={}", *options.segment);
   if (options.broken != Broken::Nothing)
-    line += " --broken=" + std::string(to_string(options.broken));
+    line += fmt::format(" --broken={}", to_string(options.broken));
   return line + " --trace";
 }
 
@@ -74,19 +75,19 @@ Result<void> validate(const Options& options) {
     return fail(ErrorKind::InvalidArgument, std::move(message));
   };
   if (options.nodes && (*options.nodes < 1 || *options.nodes > kMostNodes))
-    return wrong("--nodes=" + std::to_string(*options.nodes) + " is not between 1 and " +
-                 std::to_string(kMostNodes));
+    return wrong(fmt::format("--nodes={} is not between 1 and {}", *options.nodes, kMostNodes));
   if (options.steps && *options.steps < 1)
-    return wrong("--steps=" + std::to_string(*options.steps) + " is not above zero");
+    return wrong(fmt::format("--steps={} is not above zero", *options.steps));
   if (options.torchrun_nodes && *options.torchrun_nodes < 0)
-    return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) + " is below zero");
+    return wrong(fmt::format("--torchrun-nodes={} is below zero", *options.torchrun_nodes));
   if (options.torchrun_nodes && *options.torchrun_nodes > options.nodes.value_or(kMostNodes))
-    return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) +
-                 " is more than all nodes, " + std::to_string(options.nodes.value_or(kMostNodes)));
+    return wrong(fmt::format("--torchrun-nodes={} is more than all nodes, {}",
+                             *options.torchrun_nodes, options.nodes.value_or(kMostNodes)));
   if (options.torchrun_nodes && options.coordinator &&
       *options.torchrun_nodes >= options.nodes.value_or(kMostNodes))
-    return wrong("--torchrun-nodes=" + std::to_string(*options.torchrun_nodes) +
-                 " leaves no node that has a session with the coordinator");
+    return wrong(
+        fmt::format("--torchrun-nodes={} leaves no node that has a session with the coordinator",
+                    *options.torchrun_nodes));
   if (options.whole_nodes && options.coordinator)
     return wrong("--whole-nodes and --coordinator are two simulations: give one of them");
   if (options.whole_nodes && options.torchrun_nodes.value_or(0) > 0)
@@ -94,8 +95,7 @@ Result<void> validate(const Options& options) {
   if (options.segment && !options.coordinator && !options.whole_nodes)
     return wrong("--segment needs --coordinator: without one there are no groups");
   if (options.segment && (*options.segment < 0 || *options.segment > kMostNodes))
-    return wrong("--segment=" + std::to_string(*options.segment) + " is not between 0 and " +
-                 std::to_string(kMostNodes));
+    return wrong(fmt::format("--segment={} is not between 0 and {}", *options.segment, kMostNodes));
   if (options.segment.value_or(0) > 0 && options.torchrun_nodes.value_or(0) > 0)
     return wrong("--segment does not go with --torchrun-nodes, which are in no group");
   return {};
@@ -108,7 +108,7 @@ Result<SeedRange> parse_seeds(std::string_view text) {
       dots == std::string_view::npos ? first : to_number<std::uint64_t>(text.substr(dots + 2));
   if (!first || !last || *last < *first)
     return fail(ErrorKind::InvalidArgument,
-                "--seeds=" + printable(text) + " is no range. Write it as 1..2000");
+                fmt::format("--seeds={} is no range. Write it as 1..2000", printable(text)));
   return SeedRange{.first = *first, .last = *last};
 }
 
@@ -116,7 +116,7 @@ Result<FaultLevel> parse_faults(std::string_view text) {
   for (const FaultLevel level : {FaultLevel::None, FaultLevel::Light, FaultLevel::Heavy})
     if (text == to_string(level)) return level;
   return fail(ErrorKind::InvalidArgument,
-              "--faults=" + printable(text) + " is not one of none, light, heavy");
+              fmt::format("--faults={} is not one of none, light, heavy", printable(text)));
 }
 
 Result<Broken> parse_broken(std::string_view text) {
@@ -126,7 +126,8 @@ Result<Broken> parse_broken(std::string_view text) {
         Broken::ForgetsAStop, Broken::HastySilence, Broken::KeepsWorkers, Broken::TwoVerdicts,
         Broken::EndlessRestarts, Broken::IgnoresSwaps, Broken::OldStamps, Broken::MixesGroups})
     if (text == to_string(broken)) return broken;
-  return fail(ErrorKind::InvalidArgument, "--broken=" + printable(text) + " is no such world");
+  return fail(ErrorKind::InvalidArgument,
+              fmt::format("--broken={} is no such world", printable(text)));
 }
 
 }  // namespace regroup::sim

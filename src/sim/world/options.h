@@ -20,7 +20,7 @@ enum class Broken {
   WallClocks,     // Nodes judge others by wall clock, as torchrun does, and the clocks are apart.
   NoWholeCheck,   // Nodes start with whatever is left of a sealed round, as torchrun does.
   NoTokens,       // The store applies a late swap whatever is there by then.
-  NeverSweeps,    // Nobody is ever found silent.
+  NeverSweeps,    // No node is ever found silent.
   HastySweeps,    // A node is found silent after one interval instead of several.
   SmallMinimum,   // Nodes seal with fewer members than the run was started for.
   LateFirstBeat,  // A node's first heartbeat after a join comes a whole interval after it.
@@ -31,7 +31,7 @@ enum class Broken {
   TwoVerdicts,      // One node is told of another failure than the others.
   EndlessRestarts,  // Restarts are not limited.
   IgnoresSwaps,     // The coordinator does not hear what nodes without a session have made.
-  OldStamps,        // Nobody shows these nodes that those with a session live.
+  OldStamps,        // The coordinator does not show these that the others live.
   MixesGroups,      // All nodes say that they are in one group.
 };
 
@@ -40,7 +40,7 @@ std::string_view to_string(Broken broken);
 struct Options {
   std::uint64_t seed = 0;
   std::optional<std::int64_t> nodes = {};
-  std::optional<std::int64_t> steps = {};  // The faults stop after so many steps at the latest.
+  std::optional<std::int64_t> steps = {};  // The faults stop after this many steps at the latest.
   std::optional<FaultLevel> faults = {};
   std::optional<std::int64_t> torchrun_nodes = {};
   bool whole_nodes = false;                  // Play runs of agents and workers;
@@ -54,7 +54,7 @@ inline constexpr std::int64_t kMostNodes = 64;
 // The command that runs this again, with its trace.
 std::string replay_line(const Options& options);
 
-// What cannot be run, in words.
+// Fails if this cannot be run, and says why.
 Result<void> validate(const Options& options);
 
 // Both ends are in.

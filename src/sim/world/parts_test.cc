@@ -109,7 +109,7 @@ TEST(SimStore, SwapsAsPyTorchDoes) {
   EXPECT_FALSE(store.apply(swap(kNoState, encoded(State{})), false, change).won);
   EXPECT_FALSE(change);
   EXPECT_EQ(store.value()->bytes, bytes);
-  // Its answer is what is there: who asked for just that has won, even the second time.
+  // The answer is what is there: a node that asked for just that has won, even the second time.
   EXPECT_TRUE(store.apply(swap(kNoState, bytes), false, change).won);
   EXPECT_FALSE(change);
 }

@@ -1,5 +1,7 @@
 #include "sim/world/plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/world/trace.h"
@@ -9,35 +11,14 @@ namespace {
 
 using core::rendezvous::Settings;
 
-void choose_sizes(Settings& settings, std::int64_t nodes, Dice& dice) {
-  switch (dice.between(0, 4)) {
-    case 0:  // All or nothing.
-      settings.min_nodes = settings.max_nodes = nodes;
-      break;
-    case 1:  // Elastic downwards.
-      settings.max_nodes = nodes;
-      settings.min_nodes = dice.between(1, nodes);
-      break;
-    case 2:  // Spares.
-      settings.max_nodes = dice.between(std::max<std::int64_t>(1, nodes / 2), nodes);
-      settings.min_nodes = dice.between(1, settings.max_nodes);
-      break;
-    case 3:  // Never full.
-      settings.max_nodes = nodes + dice.between(1, 3);
-      settings.min_nodes = dice.between(1, nodes);
-      break;
-    default:  // Spares, and a fixed size.
-      settings.min_nodes = settings.max_nodes =
-          std::max<std::int64_t>(1, nodes - dice.between(0, 2));
-  }
-}
-
 Settings choose_settings(std::int64_t nodes, bool has_torchrun, Dice& dice) {
   Settings settings;
   settings.run_id = "sim";
-  choose_sizes(settings, nodes, dice);
+  const RoundSizes sizes = choose_sizes(nodes, dice);
+  settings.min_nodes = sizes.min_nodes;
+  settings.max_nodes = sizes.max_nodes;
   settings.join_timeout = dice.chance(0.25) ? 30s : 60s;
-  settings.last_call_timeout = dice.between(3, 6) * 1s;  // Everybody looks every second.
+  settings.last_call_timeout = dice.between(3, 6) * 1s;  // Every node looks each second.
   settings.close_timeout = 30s;
   settings.heartbeat_timeout = dice.between(1, 5) * 1s;
   settings.keep_alive_interval = dice.between(1, 5) * 1s;
@@ -59,13 +40,7 @@ Weather choose_weather(FaultLevel level, Dice& dice) {
     return dice.chance(0.4) ? 0.0
                             : most * badness * static_cast<double>(dice.between(1, 100)) / 100;
   };
-  weather.lose_request = some(1.0);
-  weather.lose_answer = some(1.0);
-  weather.double_request = some(2.0);
-  weather.slow = some(3.0);
-  weather.very_late = some(1.0);
-  weather.lose_wake = some(5.0);
-  weather.late_wake = some(5.0);
+  choose_message_faults(weather, some);
   weather.between_faults =
       level == FaultLevel::Light ? dice.between(10s, 60s) : dice.between(2s, 12s);
   return weather;
@@ -73,7 +48,7 @@ Weather choose_weather(FaultLevel level, Dice& dice) {
 
 NodePlan choose_node(std::int64_t index, const Plan& plan, Dice& dice) {
   NodePlan node;
-  node.name = "n" + std::to_string(index);
+  node.name = fmt::format("n{}", index);
   const Duration apart = plan.clocks_in_step ? Duration(400ms) : Duration(10min);
   node.clock = NodeClock(
       dice.between(1s, 1000000s), dice.between(-apart, apart),
@@ -93,20 +68,59 @@ std::int64_t choose_torchrun(const Options& options, std::int64_t nodes, Dice& d
   return mixed ? some : 0;
 }
 
-FaultLevel choose_faults(const Options& options, Dice& dice) {
-  const std::int64_t roll = dice.between(0, 9);
-  if (options.faults) return *options.faults;
-  return roll == 0 ? FaultLevel::None : roll < 5 ? FaultLevel::Light : FaultLevel::Heavy;
+}  // namespace
+
+std::int64_t choose_node_count(const Options& options, Dice& dice) {
+  // Drawn in any case, so that the flag changes nothing else of the plan.
+  const std::int64_t drawn = dice.chance(0.1) ? dice.between(1, 12) : dice.between(2, 6);
+  return options.nodes.value_or(drawn);
 }
 
-}  // namespace
+FaultLevel choose_faults(const Options& options, std::int64_t light, Dice& dice) {
+  const std::int64_t roll = dice.between(0, 9);
+  if (options.faults) return *options.faults;
+  return roll == 0 ? FaultLevel::None : roll < light ? FaultLevel::Light : FaultLevel::Heavy;
+}
+
+RoundSizes choose_sizes(std::int64_t nodes, Dice& dice) {
+  RoundSizes sizes;
+  switch (dice.between(0, 4)) {
+    case 0:  // All or nothing.
+      sizes.min_nodes = sizes.max_nodes = nodes;
+      break;
+    case 1:  // Elastic downwards.
+      sizes.max_nodes = nodes;
+      sizes.min_nodes = dice.between(1, nodes);
+      break;
+    case 2:  // Spares.
+      sizes.max_nodes = dice.between(std::max<std::int64_t>(1, nodes / 2), nodes);
+      sizes.min_nodes = dice.between(1, sizes.max_nodes);
+      break;
+    case 3:  // Never full.
+      sizes.max_nodes = nodes + dice.between(1, 3);
+      sizes.min_nodes = dice.between(1, nodes);
+      break;
+    default:  // Spares, and a fixed size.
+      sizes.min_nodes = sizes.max_nodes = std::max<std::int64_t>(1, nodes - dice.between(0, 2));
+  }
+  return sizes;
+}
+
+void choose_message_faults(Weather& weather, const std::function<double(double most)>& some) {
+  weather.lose_request = some(1.0);
+  weather.lose_answer = some(1.0);
+  weather.double_request = some(2.0);
+  weather.slow = some(3.0);
+  weather.very_late = some(1.0);
+  weather.lose_wake = some(5.0);
+  weather.late_wake = some(5.0);
+}
 
 Plan make_plan(const Options& options) {
   Dice dice(options.seed);
   Plan plan;
-  const std::int64_t drawn = dice.chance(0.1) ? dice.between(1, 12) : dice.between(2, 6);
-  const std::int64_t nodes = options.nodes.value_or(drawn);
-  plan.faults = choose_faults(options, dice);
+  const std::int64_t nodes = choose_node_count(options, dice);
+  plan.faults = choose_faults(options, 5, dice);
   const std::int64_t torchrun = choose_torchrun(options, nodes, dice);
   plan.has_torchrun = torchrun > 0;
   plan.clocks_in_step = plan.has_torchrun && options.broken != Broken::WallClocks;
@@ -142,13 +156,14 @@ Plan make_plan(const Options& options) {
 Duration meeting_bound(const Plan& plan) {
   const Settings& settings = plan.settings;
   // A trainer looks every second and may find what it saw a second ago good enough; then it leaves,
-  // joins, and the round waits for the last call; whoever waits looks every second too.
+  // joins, and the round waits for the last call; a node that waits looks every second too.
   const Duration meeting = 2s + 1s + settings.last_call_timeout + 1s + 1s;
-  // Everybody has reached the store again: what was sent into the storm is over, and so is the rest
-  // after it; the last pause has ended. Processes that ended are back.
+  // Every node has reached the store again: its last request of the storm has been answered or
+  // given up, and its rest after that is over; the last pause has ended. Processes that ended are
+  // back.
   const Duration back =
       std::max(plan.longest_fault, plan.request_timeout + 1s) + plan.restart_delay;
-  // Whoever died is dropped: its silence counts from when the observer first looked.
+  // A node that died is dropped: its silence counts from when the observer first looked.
   const Duration swept = settings.silence_limit() + settings.silence_limit() / 1000 + 2s;
   // Three meetings: one that still counted on a dead node, one that a node with an old limit missed
   // because its join ended and was begun anew, and the one that stays.
@@ -167,13 +182,13 @@ Duration closing_bound(const Plan& plan) {
 
 std::string describe(const Plan& plan) {
   const Settings& settings = plan.settings;
-  std::string text =
-      std::to_string(plan.nodes.size()) + " nodes, " + std::to_string(settings.min_nodes) + ".." +
-      std::to_string(settings.max_nodes) + " in a round; faults " +
-      std::string(to_string(plan.faults)) + " for " + seconds(plan.chaos) + "; join " +
-      seconds(settings.join_timeout) + ", last call " + seconds(settings.last_call_timeout) +
-      ", silence " + seconds(settings.silence_limit()) + ", answers within " +
-      seconds(plan.request_timeout) + ", meeting within " + seconds(meeting_bound(plan));
+  std::string text = fmt::format(
+      "{} nodes, {}..{} in a round; faults {} for {}; join {}, last call {}, silence {}, answers "
+      "within {}, meeting within {}",
+      plan.nodes.size(), settings.min_nodes, settings.max_nodes, to_string(plan.faults),
+      seconds(plan.chaos), seconds(settings.join_timeout), seconds(settings.last_call_timeout),
+      seconds(settings.silence_limit()), seconds(plan.request_timeout),
+      seconds(meeting_bound(plan)));
   if (plan.has_torchrun) {
     text += "; torchrun:";
     for (const NodePlan& node : plan.nodes)

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,7 @@ struct NodePlan {
   bool torchrun = false;
   bool exits_first = false;  // Leaves its old round by an operation of its own, as torchrun does.
   NodeClock clock;
-  std::int64_t first_beat = 2;  // Comes so many parts of an interval after a join.
+  std::int64_t first_beat = 2;  // It comes 1/this of an interval after a join.
   std::optional<std::int64_t> wish;
   Duration starts{};
   std::uint64_t seed = 0;
@@ -78,6 +80,18 @@ struct Plan {
 inline constexpr std::int64_t kMostDriftPpm = 500;
 
 Plan make_plan(const Options& options);
+
+// Choices that are made in the same way for runs with a coordinator.
+std::int64_t choose_node_count(const Options& options, Dice& dice);
+// `light`: how many of ten runs have few faults, or none.
+FaultLevel choose_faults(const Options& options, std::int64_t light, Dice& dice);
+struct RoundSizes {
+  std::int64_t min_nodes = 1;
+  std::int64_t max_nodes = 1;
+};
+RoundSizes choose_sizes(std::int64_t nodes, Dice& dice);
+// What becomes of messages; `some` draws a chance below the one that it is given.
+void choose_message_faults(Weather& weather, const std::function<double(double most)>& some);
 
 // Within this after the faults have stopped, all live nodes must be in one sealed round.
 Duration meeting_bound(const Plan& plan);

@@ -11,8 +11,8 @@ Answer Store::apply(const Request& request, bool ignore_token, std::optional<Cha
   CHECK(request.ask != Ask::Announce);
   if (request.ask == Ask::Get) return {.value = value_};
 
-  // PyTorch's rule: a missing key equals only the empty value; otherwise it answers what the caller
-  // expected, which is not what he wanted, and he knows that he lost.
+  // PyTorch's rule: a missing key equals only the empty value. Otherwise the answer is the value
+  // that the caller expected; it is not the one that it wanted to set, so it knows that it lost.
   const bool fits = value_ ? value_->bytes == request.expected : request.expected.empty();
   if (fits || (ignore_token && value_)) {
     auto value = std::make_shared<Value>(Value{.bytes = request.desired, .state = {}});

@@ -2,7 +2,7 @@
 // that travel to and from it.
 //
 // The value is bytes, and a swap compares bytes: the token of a state is the state's encoding. As
-// with torchrun, the key is first made with a marker that means "no state yet", by whoever comes.
+// with torchrun, the key is first made with a marker that means "no state yet", by the first node.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@ struct Request {
   Ask ask = Ask::Get;
   std::int32_t node = -1;
   std::int64_t process = 0;
-  std::uint64_t wait = 0;  // Of the node, to tell its requests apart.
+  std::uint64_t wait = 0;  // Tells apart the requests of one node.
   Instant sent = {};       // World time.
   core::rendezvous::NodeId writer = {};
   std::string expected = {};
-  std::string desired = {};  // Of an announcement: the phase.
+  std::string desired = {};  // The phase that an announcement is about.
 };
 
-// What the key held, both as bytes and as what they mean; shared by all who read it.
+// What the key held, both as bytes and as what they mean; shared by all its readers.
 struct Value {
   std::string bytes;
   std::optional<core::rendezvous::State> state;  // None: the marker.
@@ -55,7 +55,7 @@ struct Change {
 
 class Store {
  public:
-  // What the bytes of a request decode to is told by whoever checks the codec (world.cc).
+  // The caller checks the codec, and fills in what the bytes of a request decode to (world.cc).
   Answer apply(const Request& request, bool ignore_token, std::optional<Change>& change);
 
   // Another value all of a sudden: a store that lost its memory. No node does this.

@@ -22,7 +22,7 @@ class Surroundings {
   // Ends in the node's on_answer() or on_overdue(), whichever comes first.
   virtual void ask(std::shared_ptr<const Request> request) = 0;
   virtual void announce(std::int32_t node, std::string phase) = 0;
-  // Ends in on_wake(). With a phase: perhaps earlier, when somebody announces its end.
+  // Ends in on_wake(). With a phase, that may be earlier: when a node announces its end.
   virtual void wake_at(std::int32_t node, std::int64_t process, std::uint64_t wait, Instant at,
                        const std::string& phase) = 0;
   // Another process of this machine starts after this.

@@ -110,7 +110,7 @@ Step TorchrunExecutor::on_rested(Now now) {
 Step TorchrunExecutor::on_unreachable(Now) { return {Done{Outcome::Unreachable}}; }
 
 Standing TorchrunExecutor::standing() const {
-  // It asks only whether anybody waits; the rest is here for the reader of a trace.
+  // It asks only whether a node waits; the rest is here for the reader of a trace.
   return {.member = state_.participants.contains(self_),
           .whole = true,
           .closed = state_.closed,

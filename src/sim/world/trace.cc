@@ -1,5 +1,7 @@
 #include "sim/world/trace.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cstdio>
 #include <vector>
@@ -20,7 +22,7 @@ void Trace::line(Instant at, std::string_view who, std::string_view text) const 
 }
 
 std::string short_name(const NodeId& node) {
-  return node.pid == 1 ? node.address : node.address + "/" + std::to_string(node.pid);
+  return node.pid == 1 ? node.address : fmt::format("{}/{}", node.address, node.pid);
 }
 
 std::string seconds(Duration duration) {
@@ -30,13 +32,13 @@ std::string seconds(Duration duration) {
 }
 
 std::string describe(const State& state, const Settings& settings) {
-  std::string text = "round " + std::to_string(state.round) + ": ";
+  std::string text = fmt::format("round {}: ", state.round);
   if (state.complete) {
     text += "sealed ";
     std::vector<std::string> seats(state.participants.size());
     std::string odd;
     for (const auto& [node, rank] : state.participants) {
-      const std::string seat = short_name(node) + "=" + std::to_string(rank);
+      const std::string seat = fmt::format("{}={}", short_name(node), rank);
       if (rank >= 0 && rank < static_cast<std::int64_t>(seats.size()) &&
           seats[static_cast<std::size_t>(rank)].empty()) {
         seats[static_cast<std::size_t>(rank)] = seat;
@@ -48,14 +50,13 @@ std::string describe(const State& state, const Settings& settings) {
       if (!seat.empty()) text += " " + seat;
     text += odd;
   } else {
-    text += std::to_string(state.participants.size()) + " of " +
-            std::to_string(settings.min_nodes) + ".." + std::to_string(settings.max_nodes) +
-            " joined";
+    text += fmt::format("{} of {}..{} joined", state.participants.size(), settings.min_nodes,
+                        settings.max_nodes);
     if (state.deadline) text += ", last call";
   }
-  if (!state.wait_list.empty()) text += ", " + std::to_string(state.wait_list.size()) + " waiting";
+  if (!state.wait_list.empty()) text += fmt::format(", {} waiting", state.wait_list.size());
   if (!state.redundancy_list.empty())
-    text += ", " + std::to_string(state.redundancy_list.size()) + " spare";
+    text += fmt::format(", {} spare", state.redundancy_list.size());
   if (state.closed) text += ", closed";
   return text;
 }

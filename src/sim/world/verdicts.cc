@@ -1,4 +1,6 @@
 // What must have become of a run at certain moments after the faults have stopped.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "sim/world/world.h"
@@ -38,7 +40,7 @@ bool World::is_closed() const {
 std::optional<std::string> World::why_not_met() const {
   const auto& settings = plan_.settings;
   if (is_closed()) return why_not_ended();
-  if (live() < settings.min_nodes) return std::nullopt;  // Nobody can ask for a round.
+  if (live() < settings.min_nodes) return std::nullopt;  // There is no round to ask for.
   if (!torchrun_permits()) return std::nullopt;
   if (!store_.value() || !store_.value()->state) return "there is no state";
 
@@ -47,10 +49,10 @@ std::optional<std::string> World::why_not_met() const {
   if (!state.complete) return "the round is still open: " + there;
   const std::int64_t seats = std::min(live(), settings.max_nodes);
   if (static_cast<std::int64_t>(state.participants.size()) != seats)
-    return "the round should have " + std::to_string(seats) + " members: " + there;
+    return fmt::format("the round should have {} members: {}", seats, there);
   if (!state.wait_list.empty()) return "somebody still waits: " + there;
   if (static_cast<std::int64_t>(state.redundancy_list.size()) != live() - seats)
-    return "there should be " + std::to_string(live() - seats) + " spares: " + there;
+    return fmt::format("there should be {} spares: {}", live() - seats, there);
 
   for (std::size_t seat = 0; seat < nodes_.size(); ++seat) {
     const Node& node = nodes_[seat];
@@ -58,12 +60,14 @@ std::optional<std::string> World::why_not_met() const {
     const auto& belief = invariants_.beliefs()[seat];
     const auto member = state.participants.find(node.id());
     if (!node.running()) {
-      if (member != state.participants.end()) return short_name(node.id()) + " is dead: " + there;
+      if (member != state.participants.end())
+        return fmt::format("{} is dead: {}", short_name(node.id()), there);
     } else if (member != state.participants.end()) {
       const Belief right{.node = node.id(), .round = state.round, .rank = member->second};
-      if (belief != right) return short_name(node.id()) + " does not know its rank: " + there;
+      if (belief != right)
+        return fmt::format("{} does not know its rank: {}", short_name(node.id()), there);
     } else if (belief || !state.redundancy_list.contains(node.id())) {
-      return short_name(node.id()) + " is neither a member nor a spare: " + there;
+      return fmt::format("{} is neither a member nor a spare: {}", short_name(node.id()), there);
     }
   }
   return std::nullopt;
@@ -79,13 +83,13 @@ void World::note_if_met() {
 
 void World::must_have_met() {
   if (const auto why = why_not_met())
-    return invariants_.violated("the nodes have not met " + seconds(meeting_bound(plan_)) +
-                                " after the last fault: " + *why);
+    return invariants_.violated(fmt::format("the nodes have not met {} after the last fault: {}",
+                                            seconds(meeting_bound(plan_)), *why));
   if (met_ && live() >= plan_.settings.min_nodes) {
     const Duration took = *met_ - calm_since_;
     totals_.nearest_to_bound =
         static_cast<double>(took.count()) / static_cast<double>(meeting_bound(plan_).count());
-    trace_.line(now(), "world", "all have met " + seconds(took) + " after the last fault");
+    trace_.line(now(), "world", fmt::format("all have met {} after the last fault", seconds(took)));
   }
   stage_ = Stage::Steady;
   steady_ = invariants_.beliefs();
@@ -127,7 +131,7 @@ void World::must_have_ended() {
   // have ended just then.
   if (!is_closed() && live() < plan_.settings.min_nodes) return;
   if (const auto why = why_not_ended())
-    invariants_.violated(*why + ", " + seconds(closing_bound(plan_)) + " after that");
+    invariants_.violated(fmt::format("{}, {} after that", *why, seconds(closing_bound(plan_))));
 }
 
 }  // namespace regroup::sim

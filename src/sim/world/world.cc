@@ -1,5 +1,7 @@
 #include "sim/world/world.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -202,9 +204,9 @@ void World::on_request(const Event& event) {
       const State& after = *change->after->state;
       if (trace_.on())
         trace_.line(now(), short_name(request.writer),
-                    (given_up ? "late swap won: " : "swap won: ") +
-                        describe_change(before, after, request.writer) + " → " +
-                        describe(after, plan_.settings));
+                    fmt::format("{}{} → {}", given_up ? "late swap won: " : "swap won: ",
+                                describe_change(before, after, request.writer),
+                                describe(after, plan_.settings)));
       invariants_.on_change(now(), request.writer, before, after);
     } else {
       trace_.line(now(), short_name(request.writer), "swap lost");

@@ -83,9 +83,9 @@ class World final : private Surroundings {
   void stop_faults();
 
   // verdicts.cc
-  bool torchrun_permits() const;  // To ask for a meeting.
+  bool torchrun_permits() const;  // A meeting may be asked for.
   std::optional<std::string> why_not_met() const;
-  bool is_closed() const;  // The run, as it is in the store.
+  bool is_closed() const;  // The run, as the store has it.
   std::optional<std::string> why_not_ended() const;
   void note_if_met();
   void must_have_met();

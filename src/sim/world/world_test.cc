@@ -79,13 +79,12 @@ TEST(World, TheFaultsReallyHappen) {
 
 // --- seeds that have found a mistake ----------------------------------------------------------
 
-// Two waited for a place in a round that one of them filled. The other waited on, its members met
-// again for him, and one of them was left waiting in his stead, without end.
+// Two nodes waited for a place in a round, and one of them filled it. The other waited on, the
+// members met again for its sake, and one of them was left waiting in its stead, without end.
 TEST(World, Seed14NobodyWaitsBehindAFullRound) { expect_good({.seed = 14}); }
 
-// A spare had waited for longer than the join timeout. The first answer that was lost, and likewise
-// a pause for which it was dropped, ended its join at once: a spare whose time had run while it was
-// one.
+// A spare had waited for longer than the join timeout. Its time had run all the while, so the first
+// answer that was lost ended its join at once, and so did a pause for which it was dropped.
 TEST(World, Seed16ASpareHasTheWholeJoinTimeoutWhenItIsOneNoLonger) { expect_good({.seed = 16}); }
 
 // The heartbeat before the end of a join and the first one after it lay almost two intervals apart,
@@ -128,7 +127,7 @@ TEST(BrokenWorld, WhoDropsAfterOneIntervalDropsTheLiving) {
               HasSubstr("whose last heartbeat came"));
 }
 
-// With two attempts only: then the join's last heartbeat and the next are as far apart as is
+// Two attempts only: the last heartbeat of a join and the next one are then as far apart as is
 // allowed.
 TEST(BrokenWorld, AFirstHeartbeatAWholeIntervalAfterTheJoinIsTooLate) {
   const std::string violation =
