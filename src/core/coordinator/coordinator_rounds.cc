@@ -1,4 +1,6 @@
 // What follows from a change: a seal, a reopened round, a stop, the end of the run.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +15,7 @@ using namespace rendezvous;
 namespace {
 
 std::string count(std::int64_t number, const char* one, const char* many) {
-  return std::to_string(number) + (number == 1 ? one : many);
+  return fmt::format("{}{}", number, number == 1 ? one : many);
 }
 
 }  // namespace

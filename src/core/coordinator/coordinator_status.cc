@@ -1,4 +1,6 @@
 // How a run stands, for people.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -64,8 +66,8 @@ RunStatus Coordinator::status(Now now) const {
     if (wait.last_call_end) status.awaited += describe_limit(wait);
   }
   if (!state_.closed && state_.complete && !is_running())
-    status.awaited = "round " + std::to_string(state_.round) +
-                     " is being stopped: " + last_round_.why_stopped().text;
+    status.awaited =
+        fmt::format("round {} is being stopped: {}", state_.round, last_round_.why_stopped().text);
   return status;
 }
 
@@ -113,13 +115,13 @@ Progress Coordinator::progress_of(const Node& node, Instant now,
   }
   const NodeId nobody;
   if (!of_round)
-    of_round = state_.complete ? "round " + std::to_string(state_.round) + " runs with " +
-                                     std::to_string(members) + (members == 1 ? " node" : " nodes")
+    of_round = state_.complete ? fmt::format("round {} runs with {} {}", state_.round, members,
+                                             members == 1 ? "node" : "nodes")
                                : describe_progress(waiting(nobody, now));
-  const std::string of_group = std::to_string(odd) + " of " + std::to_string(rules_.segment) +
-                               " nodes of group " + node.claim.group + " here";
-  progress.text = *of_round + "; this node waits for its group: " + of_group;
-  progress.brief = "waiting for the group: " + of_group;
+  const std::string of_group =
+      fmt::format("{} of {} nodes of group {} here", odd, rules_.segment, node.claim.group);
+  progress.text = fmt::format("{}; this node waits for its group: {}", *of_round, of_group);
+  progress.brief = fmt::format("waiting for the group: {}", of_group);
   // While a round runs it is a spare like any other; before that, its join timeout is what it waits
   // for.
   progress.spare = state_.complete;

@@ -1,5 +1,7 @@
 #include "core/coordinator/restart_budget.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace regroup::core::coordinator {
@@ -50,14 +52,15 @@ RestartBudget::Decision RestartBudget::may_restart(const NodeId& node, std::int6
   const auto& codes = rules_.no_restart_codes;
   if (std::find(codes.begin(), codes.end(), exit_code) != codes.end())
     return {.restart = false,
-            .note = "exit code " + std::to_string(exit_code) +
-                    " is one that is not started again (--no-restart-codes)"};
+            .note = fmt::format(
+                "exit code {} is one that is not started again (--no-restart-codes)", exit_code)};
   const bool is_quick = now - round_started_ <= rules_.crash_loop_time;
   quick_failures_ = is_quick ? quick_failures_ + 1 : 0;
   if (rules_.crash_loop > 0 && quick_failures_ >= rules_.crash_loop)
     return {.restart = false,
-            .note = std::to_string(quick_failures_) +
-                    " times in a row the workers failed right after their start (--crash-loop)"};
+            .note = fmt::format(
+                "{} times in a row the workers failed right after their start (--crash-loop)",
+                quick_failures_)};
   if (rules_.per_node) {
     const Own& own = own_[node];
     return {.restart = own.restarts < own.max_restarts};
@@ -72,17 +75,16 @@ RestartBudget::Decision RestartBudget::on_members_changed() {
   if (!rules_.max_membership_changes || ++member_changes_ <= *rules_.max_membership_changes)
     return {.restart = true};
   return {.restart = false,
-          .note = "members have changed more than " +
-                  std::to_string(*rules_.max_membership_changes) +
-                  " times (--max-membership-changes)"};
+          .note = fmt::format("members have changed more than {} times (--max-membership-changes)",
+                              *rules_.max_membership_changes)};
 }
 
 std::string RestartBudget::why_barred(const std::string& name) const {
   const auto found = strikes_.find(name);
   if (rules_.node_strikes == 0 || found == strikes_.end() || found->second < rules_.node_strikes)
     return "";
-  return name + " was the first to fail in " + std::to_string(found->second) +
-         (found->second == 1 ? " round" : " rounds") + " and is not let in again (--node-strikes)";
+  return fmt::format("{} was the first to fail in {} {} and is not let in again (--node-strikes)",
+                     name, found->second, found->second == 1 ? "round" : "rounds");
 }
 
 std::int64_t RestartBudget::restart_count(const NodeId& node) const {

@@ -1,5 +1,7 @@
 #include "core/coordinator/segments.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace regroup::core::coordinator {
@@ -14,11 +16,13 @@ bool is_loose(const Segments::Standing& standing) {
 
 std::string Segments::why_refused(std::int64_t its_size, const std::string& its_group) const {
   if (its_size > 0 && its_size != size_)
-    return "this node was started with --segment " + std::to_string(its_size) + ", and this run " +
-           (are_wanted() ? "has " + std::to_string(size_) : "was begun without it");
+    return fmt::format("this node was started with --segment {}, and this run {}", its_size,
+                       are_wanted() ? fmt::format("has {}", size_) : "was begun without it");
   if (!are_wanted() || !its_group.empty()) return "";
-  return "in this run are only whole groups of " + std::to_string(size_) +
-         " nodes (--segment), and this node does not say which is its own (--topology-key)";
+  return fmt::format(
+      "in this run are only whole groups of {} nodes (--segment), and this node does not say which "
+      "is its own (--topology-key)",
+      size_);
 }
 
 void Segments::add(const std::string& group, const NodeId& node) {
@@ -138,8 +142,7 @@ std::string Segments::describe_broken(const StandingOf& standing_of) const {
     const std::int64_t odd = odd_in(name, standing_of);
     if (odd == 0) continue;
     if (++named > kMostNamed) return text + ", ...";
-    text += (text.empty() ? "; not whole: " : ", ") + name + " (" + std::to_string(odd) + " of " +
-            std::to_string(size_) + ")";
+    text += fmt::format("{}{} ({} of {})", text.empty() ? "; not whole: " : ", ", name, odd, size_);
   }
   return text;
 }

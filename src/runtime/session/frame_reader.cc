@@ -1,5 +1,7 @@
 #include "runtime/session/frame_reader.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -57,9 +59,9 @@ wire::ParsedFrame<Message> FrameReader<Message>::next(ByteBuffer& in,
   if (std::holds_alternative<wire::Malformed>(parsed)) return parsed;
   const std::size_t size = known_size(parsed);
   if (expected.from_stranger && size > wire::kLargestFrame)
-    return wire::Malformed{"a frame of " + std::to_string(size) +
-                           " bytes, before it has proven itself; the limit is " +
-                           std::to_string(wire::kLargestFrame)};
+    return wire::Malformed{
+        fmt::format("a frame of {} bytes, before it has proven itself; the limit is {}", size,
+                    wire::kLargestFrame)};
   if (std::holds_alternative<wire::NeedMore>(parsed)) {
     needs_ = size;
     return parsed;

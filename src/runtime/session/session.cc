@@ -1,5 +1,7 @@
 #include "runtime/session/session.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -100,7 +102,7 @@ void Session::lose(const TalkEnd& end) {
   if (flush_) finish_flush();
   if (end.nonsense) {
     // A server that says the same nonsense on every connection is complained about once.
-    if (end.why != complaint_) log_warning("session: " + end.why + "; connecting again");
+    if (end.why != complaint_) log_warning(fmt::format("session: {}; connecting again", end.why));
     complaint_ = end.why;
   }
   if (end.refused) return;

@@ -1,5 +1,7 @@
 #include "wire/session/session.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -132,20 +134,19 @@ class FieldReader {
   void count(const char* what, std::int64_t& value, Bounds bounds = {}) {
     value = take<std::int64_t>(what);
     if (value < bounds.least || value > bounds.most)
-      refuse(std::string(what) + " is " + std::to_string(value) + "; it must be " +
-             std::to_string(bounds.least) + " to " + std::to_string(bounds.most));
+      refuse(fmt::format("{} is {}; it must be {} to {}", what, value, bounds.least, bounds.most));
   }
   void duration(const char* what, Duration& value) {
     value = Duration(take<std::int64_t>(what));
     if (value < Duration::zero())
-      refuse(std::string(what) + " is " + std::to_string(value.count()) + " ns, below zero");
+      refuse(fmt::format("{} is {} ns, below zero", what, value.count()));
     // So that sums of a few of them still fit.
-    if (value > core::rendezvous::kLongest) refuse(std::string(what) + " is more than ten years");
+    if (value > core::rendezvous::kLongest) refuse(fmt::format("{} is more than ten years", what));
   }
   void flag(const char* what, bool& value) { value = small_number(what, 1) != 0; }
   void bytes32(const char* what, core::coordinator::Bytes32& value) {
     const std::string_view there = reader_.bytes(value.size());
-    if (!reader_.ok()) return refuse("ends inside " + std::string(what));
+    if (!reader_.ok()) return refuse(fmt::format("ends inside {}", what));
     std::copy(there.begin(), there.end(), value.begin());
   }
   template <class Enum>
@@ -162,8 +163,7 @@ class FieldReader {
   void numbers(const char* what, std::vector<std::int64_t>& values) {
     const auto count = take<std::uint32_t>(what);
     if (count > kSessionNumbers)
-      refuse(std::string(what) + " are " + std::to_string(count) + "; the limit is " +
-             std::to_string(kSessionNumbers));
+      refuse(fmt::format("{} are {}; the limit is {}", what, count, kSessionNumbers));
     for (std::uint32_t i = 0; i < count && reason_.empty(); ++i)
       values.push_back(take<std::int64_t>(what));
   }
@@ -185,23 +185,21 @@ class FieldReader {
   template <class T>
   T take(const char* what) {
     const T value = reader_.number<T>();
-    if (!reader_.ok()) refuse("ends inside " + std::string(what));
+    if (!reader_.ok()) refuse(fmt::format("ends inside {}", what));
     return value;
   }
   std::uint8_t small_number(const char* what, std::uint8_t most) {
     const auto value = take<std::uint8_t>(what);
     if (value <= most) return value;
-    refuse(std::string(what) + " is " + std::to_string(value) + "; it must be 0 to " +
-           std::to_string(most));
+    refuse(fmt::format("{} is {}; it must be 0 to {}", what, value, most));
     return 0;
   }
   void text_of(const char* what, std::string& value, std::size_t limit) {
     const auto length = take<std::uint32_t>(what);
     if (length > limit)
-      refuse(std::string(what) + " has " + std::to_string(length) + " bytes; the limit is " +
-             std::to_string(limit));
+      refuse(fmt::format("{} has {} bytes; the limit is {}", what, length, limit));
     value = reader_.bytes(length);
-    if (!reader_.ok()) refuse("ends inside " + std::string(what));
+    if (!reader_.ok()) refuse(fmt::format("ends inside {}", what));
   }
   void refuse(std::string reason) {
     if (!reason_.empty()) return;
@@ -228,14 +226,12 @@ ParsedFrame<Messages> read(std::string_view frame) {
   FieldReader reader(frame.substr(kHeadBytes));
   session::fields(reader, message);
   if (!reader.reason().empty())
-    return Malformed{"a " + std::string(session::kKind<Message>.name) +
-                     " frame: " + reader.reason()};
+    return Malformed{fmt::format("a {} frame: {}", session::kKind<Message>.name, reader.reason())};
   return WholeFrame<Messages>{.message = std::move(message), .size = frame.size()};
 }
 
 Malformed too_long(std::size_t size, std::size_t limit) {
-  return Malformed{"a frame of " + std::to_string(size) + " bytes; the limit is " +
-                   std::to_string(limit)};
+  return Malformed{fmt::format("a frame of {} bytes; the limit is {}", size, limit)};
 }
 
 // For one direction; kinds of the other direction are as unknown as any.
