@@ -27,10 +27,10 @@ function(for_tests target folder)
   add_dependencies(tests ${target})
 endfunction()
 
-# precompile(TARGET): the standard headers that nearly every file includes are read once for all of them, and those of
+# precompile(TARGET): the headers that nearly every file includes are read once for all of them, and those of
 # GoogleTest for all tests. Each file still names what it uses: dev/check reads it without this.
 set(standard_headers <algorithm> <array> <chrono> <functional> <map> <memory> <optional> <set> <string> <string_view>
-    <utility> <variant> <vector> <tl/expected.hpp>)
+    <utility> <variant> <vector> <fmt/core.h> <tl/expected.hpp>)
 file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cc "")
 add_library(precompiled STATIC ${PROJECT_BINARY_DIR}/precompiled.cc)
 target_precompile_headers(precompiled PRIVATE ${standard_headers})

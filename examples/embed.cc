@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <variant>
 
 #include "regroup/agent.h"
 
@@ -17,7 +18,7 @@ extern char** environ;
 
 namespace {
 
-using Kind = regroup::AgentEvent::Kind;
+using Event = regroup::AgentEvent;
 
 std::map<std::string, std::string> our_environment() {
   std::map<std::string, std::string> variables;
@@ -29,30 +30,44 @@ std::map<std::string, std::string> our_environment() {
   return variables;
 }
 
+// One function for each kind of event, for std::visit.
+template <class... Functions>
+struct Cases : Functions... {
+  using Functions::operator()...;
+};
+template <class... Functions>
+Cases(Functions...) -> Cases<Functions...>;
+
 // Called on the thread that is inside run_agent. `tell` prints between the workers' lines, never in
 // the middle of one.
-void on_event(const regroup::AgentEvent& event) {
-  switch (event.kind) {
-    case Kind::Joined:
-      return event.tell("embed: round " + std::to_string(event.round) + ", " +
-                        std::to_string(event.group_world_size) + " nodes");
-    case Kind::Started:
-      return event.tell("embed: the workers run");
-    case Kind::Failed:
-      if (event.restart > event.max_restarts) return;  // main() tells the last one.
-      return event.tell("embed: rank " + std::to_string(event.failure->global_rank) + " failed: " +
-                        event.failure->message + "; restart " + std::to_string(event.restart) +
-                        " of " + std::to_string(event.max_restarts));
-    case Kind::Waiting:
-    case Kind::MembersChanged:
-    case Kind::RunFailed:
-    case Kind::Signalled:
-    case Kind::CheckedIn:
-      if (!event.text.empty()) event.tell("embed: " + event.text);
-      return;
-    default:
-      return;  // There are more, and there will be. Of the end, main() has the result.
-  }
+void on_event(const Event& event) {
+  const auto say = [&](const std::string& text) {
+    if (!text.empty()) event.tell("embed: " + text);
+  };
+  const Cases heed{
+      [&](const Event::Joined&) {
+        say("round " + std::to_string(event.round) + ", " + std::to_string(event.group_world_size) +
+            " nodes");
+      },
+      [&](const Event::Started&) { say("the workers run"); },
+      [&](const Event::Failed& failed) {
+        if (failed.then == Event::Failed::Then::End) return;  // main() tells the last one.
+        say("rank " + std::to_string(failed.failure.global_rank) +
+            " failed: " + failed.failure.message +
+            (failed.then == Event::Failed::Then::Restart
+                 ? "; restart " + std::to_string(failed.restart) + " of " +
+                       std::to_string(failed.max_restarts)
+                 : ""));
+      },
+      [&](const Event::Waiting& waiting) { say(waiting.text); },
+      [&](const Event::MembersChanged& changed) { say(changed.text); },
+      [&](const Event::RunFailed& failed) { say(failed.text); },
+      [&](const Event::Signalled& signalled) { say(signalled.text); },
+      [&](const Event::CheckedIn& checked_in) { say(checked_in.text); },
+      // There are more, and there will be. Of the end, main() has the result.
+      [](const auto&) {},
+  };
+  std::visit(heed, event.what);
 }
 
 int complain(int exit_code, const std::string& text) {

@@ -51,6 +51,14 @@ class ExampleTest(unittest.TestCase):
         return [float(loss) for loss in re.findall(r"^step \d+ loss ([\d.]+)$", text, re.M)]
 
 
+class ThreadWorkers(ExampleTest):
+    def test_a_backend_of_ones_own_is_restarted_like_any_other(self):
+        code, out, err = self.finish(EXAMPLES / "thread_workers", 3)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(err, "rank 0 failed: the loss is not a number\n")
+        self.assertEqual(sorted(out.splitlines()), ["done after 1 restarts"] + [f"rank {n} of 3 is done" for n in range(3)])
+
+
 class StandIn(ExampleTest):
     def test_it_learns_and_goes_on_where_it_ended(self):
         code, out, err = self.finish(*self.under_regroup(2, "--steps", 100))

@@ -417,6 +417,7 @@ class TwoNodes(RunTest):
             code, _, err = run.finish()
             self.assertEqual(code, expected, err)
             self.assertIn("not started again: exit code 9", err)
+            self.assertNotIn("restart 1", err)
 
     def test_the_host_is_gone(self):
         """Workers go on without the store of the rendezvous, and what they do counts."""

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "regroup/logs.h"
@@ -26,6 +27,7 @@
 #include "regroup/rendezvous.h"
 #include "regroup/result.h"
 #include "regroup/time.h"
+#include "regroup/worker_backend.h"
 #include "regroup/workers.h"
 
 namespace regroup {
@@ -66,6 +68,10 @@ struct AgentOptions {
   WorkerSpec spec;
   RunRules rules = {};  // Its max_restarts is the one of `spec`.
   RendezvousParameters rendezvous;
+  // Where the workers run. Empty: they are processes of this machine. Another backend has no use for
+  // `logs`, nor for what `workers` says of control groups, stacks and output; hangs, timers and
+  // stuck workers are not seen there.
+  std::shared_ptr<WorkerBackend> backend = {};
   std::shared_ptr<LogsSpecs> logs;
   // How workers are stopped and contained, and where their output goes; its attempt and commands
   // are filled in.
@@ -84,47 +90,6 @@ struct AgentOptions {
   // Gets what people may want to see, on the agent's thread; `tell` prints a line between the
   // workers'.
   std::function<void(const struct AgentEvent&)> on_event = {};
-};
-
-// Something happened. Which fields are set depends on the kind.
-struct AgentEvent {
-  enum class Kind {
-    Waiting,          // For other nodes, or for a stop to finish: `text`.
-    Progress,         // The same, always up to date, for a live line: `text`, `took`, `left`.
-    Joined,           // A round: its number, ranks, how long it took.
-    Started,          // The workers run: how long that took.
-    Failed,           // One of our workers, first: `failure`; which restart follows, of how many.
-    FailedElsewhere,  // A worker of another node, first: `text`; which restart follows, of how
-                      // many.
-    MembersChanged,   // The workers are stopped to join the next round: `text` says why.
-    RunFailed,        // Another node says so: `text`.
-    Signalled,        // `text` names it and its sender.
-    Noted,            // Details for people who want to know more: `text`.
-    CheckedIn,        // Every node's end is known, or is not waited for any longer: `text`.
-    Ended,            // Our part is over: `result`.
-    Record,           // One of torchrun's events, for monitoring: `record`.
-    Metric,           // One of torchrun's metrics, or of ours: `metric`.
-  };
-  Kind kind;
-  std::string text = {};
-  std::int64_t round = 0;
-  std::int64_t group_rank = 0;
-  std::int64_t group_world_size = 1;
-  int restart = 0;
-  int max_restarts = 0;
-  int local_world_size = 1;
-  std::int64_t world_size = 1;  // Workers of all nodes.
-  Duration took{};
-  std::optional<Duration> left = {};  // Empty: there is no limit.
-  const ProcessFailure* failure = nullptr;
-  const struct RunResult* result = nullptr;  // Of Ended.
-  const EventRecord* record = nullptr;       // As a line: to_json().
-  const MetricRecord* metric = nullptr;
-  // Prints a line on standard error, never in the middle of a worker's line.
-  std::function<void(const std::string&)> tell = {};
-  // Shows a line at the bottom of a terminal that keeps counting from `took` and `left`, until it
-  // is shown again, or called with nothing.
-  std::function<void(const std::string&)> show = {};
 };
 
 struct RunResult {
@@ -149,8 +114,138 @@ struct RunResult {
   bool failed() const { return ending != Ending::Succeeded && ending != Ending::NotNeeded; }
 };
 
-// Fails only if it could not begin at all. The calling thread runs the agent; the workers die with
-// it. The process should have no children of its own.
+// Something happened: `what`, on this node, in the round it is in, or was in last.
+//
+//   options.on_event = [](const regroup::AgentEvent& event) {
+//     if (auto* joined = std::get_if<regroup::AgentEvent::Joined>(&event.what)) ...
+//   };
+//
+// examples/embed.cc acts on several kinds. A later version may have more of them. An event can be
+// kept, but `tell` and `show` are for the time of the call.
+struct AgentEvent {
+  // The node waits for other nodes, or for a stop to finish.
+  struct Waiting {
+    std::string text;
+  };
+  // The same, always up to date, for a live line.
+  struct Progress {
+    std::string text;
+    Duration took{};                    // So far.
+    std::optional<Duration> left = {};  // Empty: there is no limit.
+  };
+  // This node is a member of a new round.
+  struct Joined {
+    Duration took{};
+  };
+  // The workers run.
+  struct Started {
+    Duration took{};
+  };
+  // One of our workers has failed, before any other of this start.
+  struct Failed {
+    enum class Then {
+      Restart,    // The workers of all nodes are started again.
+      Rejoin,     // They are started again for another reason. It costs no restart.
+      End,        // This node's part is over.
+      Undecided,  // The coordinator has not said yet.
+    };
+    ProcessFailure failure;
+    Then then = Then::Undecided;
+    int restart = 0;  // Of Then::Restart: its number; past `max_restarts` if that is for some time.
+    int max_restarts = 0;
+  };
+  // A worker of another node has failed, before any other of this start.
+  struct FailedElsewhere {
+    std::string text;
+    int restart = 0;  // Which one follows.
+    int max_restarts = 0;
+  };
+  // The workers are stopped to join the next round.
+  struct MembersChanged {
+    std::string text;  // Why.
+  };
+  // Another node says that the run has failed.
+  struct RunFailed {
+    std::string text;
+  };
+  struct Signalled {
+    std::string text;  // The signal and its sender.
+  };
+  // Details for people who want to know more.
+  struct Noted {
+    std::string text;
+  };
+  // Every node's end is known, or is not waited for any longer.
+  struct CheckedIn {
+    std::string text;  // Empty: all is well.
+  };
+  // Our part is over.
+  struct Ended {
+    RunResult result;
+  };
+  // The records at the end are for monitoring: torchrun's events, its metrics and ours. to_json()
+  // makes a line of each.
+  using What =
+      std::variant<Waiting, Progress, Joined, Started, Failed, FailedElsewhere, MembersChanged,
+                   RunFailed, Signalled, Noted, CheckedIn, Ended, EventRecord, MetricRecord>;
+
+  What what;
+  std::int64_t round = 0;
+  std::int64_t group_rank = 0;
+  std::int64_t group_world_size = 1;
+  int local_world_size = 1;
+  std::int64_t world_size = 1;  // Workers of all nodes.
+  // Prints a line on standard error, never in the middle of a worker's line.
+  std::function<void(const std::string&)> tell = {};
+  // Shows a line at the bottom of a terminal that keeps counting from what Progress `took` and has
+  // `left`, until it is shown again, or called with nothing.
+  std::function<void(const std::string&)> show = {};
+};
+
+// How an agent is doing, at one moment.
+struct AgentStatus {
+  struct Worker {
+    int local_rank = 0;
+    int rank = 0;
+    int pid = 0;        // Also of one that has ended; 0: it is no process.
+    std::string state;  // "running", "succeeded", "failed", "stopped", "survived".
+  };
+  WorkerState state = WorkerState::Init;  // Of the worker group, as torchrun calls it.
+  std::string doing = "nothing";          // "joining", "running", "stopping", ...
+  std::string waiting_for = {};           // In words; empty: for nothing but its workers.
+  // Of the round that this node is in; empty: it is in none.
+  std::optional<std::int64_t> round = {};
+  std::int64_t group_rank = 0;
+  std::int64_t group_world_size = 1;
+  int restarts = 0;
+  std::vector<Worker> workers = {};  // Of the last start, by local rank.
+};
+
+// An agent as an object: one thread runs it, others ask it and stop it.
+//
+//   auto agent = regroup::Agent::create(std::move(options));
+//   std::thread watch([&] { if (is_enough((*agent)->status())) (*agent)->stop(); });
+//   RunResult result = (*agent)->run();
+class Agent {
+ public:
+  // Opens all that is needed before the first round: signals are handled from now on. It starts no
+  // worker and meets no node.
+  static Result<std::unique_ptr<Agent>> create(AgentOptions options);
+  virtual ~Agent() = default;
+
+  // Once. Returns when this node is done. The workers die with the thread that calls it; that is
+  // the one that called create(), or one that was started later.
+  virtual RunResult run() = 0;
+
+  // From any thread, before, during and after run().
+  virtual AgentStatus status() const = 0;
+  // From any thread: as if this signal had come. The first asks the workers to end, within their
+  // grace; the next one kills them.
+  virtual void stop(int signal = 15) = 0;
+};
+
+// Creates an agent and runs it on the calling thread. Fails only if it could not begin at all. The
+// process should have no children of its own.
 Result<RunResult> run_agent(AgentOptions options);
 
 }  // namespace regroup

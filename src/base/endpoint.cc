@@ -1,5 +1,7 @@
 #include "base/endpoint.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -105,8 +107,9 @@ bool is_ipv6_literal(std::string_view text) {
 
 Result<Endpoint> parse_endpoint(std::string_view text) {
   const auto wrong = [&](const std::string& why) {
-    return fail(ErrorKind::InvalidArgument, printable(text) + " is no HOST:PORT: " + why +
-                                                ". Write it like node-1:29500 or [::1]:29500");
+    return fail(ErrorKind::InvalidArgument,
+                fmt::format("{} is no HOST:PORT: {}. Write it like node-1:29500 or [::1]:29500",
+                            printable(text), why));
   };
   const auto parts = split(text, true);
   if (!parts) return wrong(parts.error());
@@ -120,8 +123,9 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
 Result<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_port) {
   const auto wrong = [&](const std::string& why) {
     return fail(ErrorKind::InvalidArgument,
-                printable(text) + " is no endpoint: " + why +
-                    ". Write HOST or HOST:PORT, like node-1:29400, 10.0.0.1 or [fd00::1]:29400");
+                fmt::format("{} is no endpoint: {}. Write HOST or HOST:PORT, like node-1:29400, "
+                            "10.0.0.1 or [fd00::1]:29400",
+                            printable(text), why));
   };
   const std::string_view endpoint = trimmed(text);
   if (endpoint.empty()) return Endpoint{"localhost", default_port};

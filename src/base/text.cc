@@ -1,16 +1,11 @@
 #include "base/text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 
 namespace regroup {
-namespace {
-
-std::string two_digits(std::int64_t number) {
-  return (number < 10 ? "0" : "") + std::to_string(number);
-}
-
-}  // namespace
 
 std::string printable(std::string_view bytes) {
   constexpr std::size_t kMost = 120;
@@ -27,26 +22,26 @@ std::string printable(std::string_view bytes) {
     }
   }
   text += '\'';
-  if (bytes.size() > kMost) text += "… (" + std::to_string(bytes.size()) + " bytes)";
+  if (bytes.size() > kMost) text += fmt::format("… ({} bytes)", bytes.size());
   return text;
 }
 
 std::string in_words(Duration duration) {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(duration).count();
-  if (seconds < 60) return std::to_string(seconds) + " s";
-  if (seconds < 3600) return std::to_string(seconds / 60) + "m" + two_digits(seconds % 60) + "s";
-  return std::to_string(seconds / 3600) + "h" + two_digits(seconds / 60 % 60) + "m";
+  if (seconds < 60) return fmt::format("{} s", seconds);
+  if (seconds < 3600) return fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
+  return fmt::format("{}h{:02}m", seconds / 3600, seconds / 60 % 60);
 }
 
 std::string size_in_words(std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 1024;
-  if (bytes < kStep) return std::to_string(bytes) + " B";
+  if (bytes < kStep) return fmt::format("{} B", bytes);
   std::uint64_t unit = kStep;
   for (const char* name : {" KiB", " MiB", " GiB", " TiB"}) {
     const std::uint64_t tenths = bytes / unit * 10 + (bytes % unit * 10 + unit / 2) / unit;
     // Rounded before it is compared, or a value just below a unit would read "1024.0 MiB".
     if (tenths < kStep * 10 || name == std::string_view(" TiB"))
-      return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + name;
+      return fmt::format("{}.{}{}", tenths / 10, tenths % 10, name);
     unit *= kStep;
   }
   return {};

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -47,8 +49,8 @@ std::string describe_unknown(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   for (const CLI::App* sub : commands) known.push_back(sub->get_name());
   const auto meant = nearest(word, known);
-  return std::string(flag == words.end() ? "unexpected argument '" : "unknown flag '") + word +
-         "'" + (meant ? "; did you mean '" + *meant + "'?" : "");
+  return fmt::format("{} '{}'{}", flag == words.end() ? "unexpected argument" : "unknown flag",
+                     word, meant ? "; did you mean '" + *meant + "'?" : "");
 }
 
 // Takes the user's command off the words, and leaves the options as the library understands them.

@@ -1,5 +1,7 @@
 #include "cli/ask/rendezvous_join.h"
 
+#include <fmt/core.h>
+
 #include <future>
 #include <iostream>
 #include <memory>
@@ -32,28 +34,26 @@ constexpr Duration kPatience = 1s;
 void say(const std::string& line) { std::cerr << line + "\n" << std::flush; }
 
 void print(const RendezvousInfo& info) {
-  std::string text = "round " + std::to_string(info.round) + ": this node is rank " +
-                     std::to_string(info.rank) + " of " + std::to_string(info.world_size) +
-                     "\nworkers' store: MASTER_ADDR=" + plain(info.bootstrap.address) +
-                     " MASTER_PORT=" + std::to_string(info.bootstrap.port) + "\n";
+  std::string text = fmt::format(
+      "round {}: this node is rank {} of {}\nworkers' store: MASTER_ADDR={} MASTER_PORT={}\n",
+      info.round, info.rank, info.world_size, plain(info.bootstrap.address), info.bootstrap.port);
   for (std::size_t rank = 0; rank < info.nodes.size(); ++rank) {
     const bool is_self = static_cast<std::int64_t>(rank) == info.rank;
-    text += "  rank " + std::to_string(rank) + "  " + plain(info.nodes[rank]) +
-            (is_self ? "  (this node)\n" : "\n");
+    text += fmt::format("  rank {}  {}{}", rank, plain(info.nodes[rank]),
+                        is_self ? "  (this node)\n" : "\n");
   }
   std::cout << text << std::flush;
 }
 
 std::string why_rejoin(const RendezvousStatus& status, const RendezvousInfo& info) {
-  const std::string round = "round " + std::to_string(info.round) + ": ";
+  const std::string round = fmt::format("round {}: ", info.round);
   if (!status.member)
     return round +
            "this node is no longer a member: it was not heard of, or the store came back empty; "
            "joining again";
   if (!status.whole) return round + "a member is gone; joining the next round";
-  return round + std::to_string(status.waiting) +
-         (status.waiting == 1 ? " node wants" : " nodes want") +
-         " to come in; joining the next round";
+  return fmt::format("{}{} {} to come in; joining the next round", round,
+                     count_of(status.waiting, "node"), status.waiting == 1 ? "wants" : "want");
 }
 
 class Visit {
@@ -151,12 +151,13 @@ class Visit {
     std::promise<void> done;
     const std::jthread impatience([&, ended = done.get_future()] {
       if (ended.wait_for(kPatience) == std::future_status::timeout)
-        say(cause + ": leaving " + run + "; once more ends it at once");
+        say(fmt::format("{}: leaving {}; once more ends it at once", cause, run));
     });
     const auto left = handler_->leave();
     done.set_value();
-    say(left ? cause + ": left " + run
-             : cause + ": could not leave " + run + " properly: " + left.error().message);
+    say(left
+            ? cause + ": left " + run
+            : fmt::format("{}: could not leave {} properly: {}", cause, run, left.error().message));
     return interruption_.exit_code();
   }
 

@@ -1,4 +1,5 @@
 // `regroup status`: how the runs that meet at a coordinator are doing.
+#include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -78,7 +79,7 @@ StatusLayout layout_for(const Flags& flags, const Window& window) {
 std::string unknown_run(const Flags& flags, const std::string& where,
                         runtime::StatusClient& client) {
   constexpr std::size_t kNamed = 10;
-  std::string message = "no run " + printable(flags.run_id) + " at " + where;
+  std::string message = fmt::format("no run {} at {}", printable(flags.run_id), where);
   const auto all = client.ask("");
   if (!all) return message;
   const auto& runs = all->status.runs;
@@ -87,7 +88,7 @@ std::string unknown_run(const Flags& flags, const std::string& where,
   message += runs.size() == 1 ? "is " : "are ";
   for (std::size_t i = 0; i < std::min(runs.size(), kNamed); ++i)
     message += (i == 0 ? "" : ", ") + printable(runs[i].run_id);
-  if (runs.size() > kNamed) message += " and " + std::to_string(runs.size() - kNamed) + " more";
+  if (runs.size() > kNamed) message += fmt::format(" and {} more", runs.size() - kNamed);
   return message;
 }
 
@@ -101,9 +102,10 @@ class Screen {
     trouble_since_.reset();
     if (flags_.json) return write(answer.json + "\n");
     const Window window = look_at_window();
-    last_ = answer.status.runs.empty() && !flags_.run_id.empty()
-                ? "no run " + printable(flags_.run_id) + " at " + where + " any more, or not yet\n"
-                : status_text(answer.status, where, layout_for(flags_, window));
+    last_ =
+        answer.status.runs.empty() && !flags_.run_id.empty()
+            ? fmt::format("no run {} at {} any more, or not yet\n", printable(flags_.run_id), where)
+            : status_text(answer.status, where, layout_for(flags_, window));
     last_came_ = Clock::now();
     if (flags_.watch && window.is_terminal) return redraw(last_, window);
     const std::string blank = std::exchange(is_first_, false) ? "" : "\n";
@@ -120,8 +122,8 @@ class Screen {
       return true;
     }
     const auto age = std::chrono::duration_cast<Duration>(Clock::now() - last_came_);
-    return redraw(first_line(why).substr(0, window.columns) + "\ntrying again; as it was " +
-                      in_words(age) + " ago:\n\n" + last_,
+    return redraw(fmt::format("{}\ntrying again; as it was {} ago:\n\n{}",
+                              first_line(why).substr(0, window.columns), in_words(age), last_),
                   window);
   }
 
@@ -131,7 +133,7 @@ class Screen {
     // Moves up to where the last one began and clears what is below, in one write, so that nothing
     // flickers.
     std::string command = "\r";
-    if (lines_ > 0) command += "\x1b[" + std::to_string(lines_) + "A";
+    if (lines_ > 0) command += fmt::format("\x1b[{}A", lines_);
     lines_ = std::count(fitting.begin(), fitting.end(), '\n');
     return write(command + "\x1b[J" + fitting);
   }

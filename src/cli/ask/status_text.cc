@@ -1,5 +1,7 @@
 #include "cli/ask/status_text.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -203,17 +205,15 @@ std::string counts_of(const RunStatus& run) {
         }));
   };
   const auto& rules = run.rules;
-  const std::string wanted =
-      rules.min_nodes == rules.max_nodes
-          ? std::to_string(rules.max_nodes)
-          : std::to_string(rules.min_nodes) + ".." + std::to_string(rules.max_nodes);
-  std::string text = std::to_string(count({Place::Member, Place::Done, Place::Joined})) + " of " +
-                     wanted + " nodes";
-  if (rules.segment > 0) text += ", in groups of " + std::to_string(rules.segment);
-  if (const auto n = count({Place::Waiting})) text += ", " + std::to_string(n) + " waiting";
+  const std::string wanted = rules.min_nodes == rules.max_nodes
+                                 ? std::to_string(rules.max_nodes)
+                                 : fmt::format("{}..{}", rules.min_nodes, rules.max_nodes);
+  std::string text =
+      fmt::format("{} of {} nodes", count({Place::Member, Place::Done, Place::Joined}), wanted);
+  if (rules.segment > 0) text += fmt::format(", in groups of {}", rules.segment);
+  if (const auto n = count({Place::Waiting})) text += fmt::format(", {} waiting", n);
   if (const auto n = count({Place::Spare})) text += ", " + count_of(n, "spare");
-  return text + "; restarts: " + std::to_string(run.restarts) + " of " +
-         std::to_string(rules.max_restarts);
+  return fmt::format("{}; restarts: {} of {}", text, run.restarts, rules.max_restarts);
 }
 
 bool has_nodes(const RunStatus& run) {
@@ -223,10 +223,10 @@ bool has_nodes(const RunStatus& run) {
 }
 
 std::string text_of(const RunStatus& run, const StatusLayout& layout) {
-  std::string text = cut("run " + printable(run.run_id) + ", round " + std::to_string(run.round) +
-                             ": " + stage_of(run),
-                         layout.columns) +
-                     "\n";
+  std::string text =
+      cut(fmt::format("run {}, round {}: {}", printable(run.run_id), run.round, stage_of(run)),
+          layout.columns) +
+      "\n";
   if (has_nodes(run)) text += wrapped(counts_of(run), layout.columns);
   if (!run.awaited.empty()) text += wrapped("awaited: " + first_line(run.awaited), layout.columns);
   if (!run.last_verdict.empty())
@@ -265,8 +265,8 @@ std::string status_text(const core::run::PortStatus& status, const std::string& 
   if (layout.all || ended.size() <= kEndedRunsListed)
     for (const RunStatus* run : ended) add(*run);
   else
-    text += (text.empty() ? "" : "\n") + std::to_string(ended.size()) +
-            " runs have ended (--all lists them)\n";
+    text += fmt::format("{}{} runs have ended (--all lists them)\n", text.empty() ? "" : "\n",
+                        ended.size());
   return text;
 }
 
@@ -276,7 +276,7 @@ std::string fit_rows(const std::string& text, std::size_t rows) {
   if (rows < 3 || lines < rows) return text;
   std::size_t end = 0;
   for (std::size_t line = 0; line + 2 < rows; ++line) end = text.find('\n', end) + 1;
-  return text.substr(0, end) + "(" + std::to_string(lines - (rows - 2)) + " more lines)\n";
+  return fmt::format("{}({} more lines)\n", text.substr(0, end), lines - (rows - 2));
 }
 
 }  // namespace regroup::cli

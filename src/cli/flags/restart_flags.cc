@@ -1,5 +1,7 @@
 #include "cli/flags/restart_flags.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -16,7 +18,7 @@ constexpr double kLongestSeconds = 1e8;  // Three years.
 
 auto wrong(const std::string& flag, std::string_view value, const std::string& wanted) {
   return fail(ErrorKind::InvalidArgument,
-              flag + " is " + printable(value) + "; it takes " + wanted);
+              fmt::format("{} is {}; it takes {}", flag, printable(value), wanted));
 }
 
 std::optional<std::int64_t> count_of(std::string_view text) {

@@ -30,7 +30,6 @@ std::span<const RuleFlag> rule_flags();
 struct RestartFlags {
   RestartFlags();
   std::map<std::string, std::string> rules;  // By the names of rule_flags(): each is there.
-  std::string preempt_signal;
 };
 
 // "90", "90s", "1.5h", "100ms": seconds if there is no unit.

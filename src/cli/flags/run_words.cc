@@ -1,5 +1,7 @@
 #include "cli/flags/run_words.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -78,8 +80,8 @@ class Splitter {
     if (!option) return tl::unexpected(option.error());
     if (equals == std::string::npos) return take_value(**option, "--" + (*option)->name);
     if (!(*option)->takes_value)
-      return wrong("--" + (*option)->name + " takes no value, but has " +
-                   printable(word.substr(equals + 1)) + ". Write it without.");
+      return wrong(fmt::format("--{} takes no value, but has {}. Write it without.",
+                               (*option)->name, printable(word.substr(equals + 1))));
     return take(**option, word.substr(equals + 1));
   }
 
@@ -107,8 +109,9 @@ class Splitter {
     if (at_ == words_.size()) return wrong(spelling + " takes a value, but nothing follows it.");
     const std::string& value = words_[at_];
     if (looks_like_option(value))
-      return wrong(spelling + " takes a value, but " + printable(value) +
-                   " follows it. If that is the value, write --" + option.name + "=" + value + ".");
+      return wrong(
+          fmt::format("{} takes a value, but {} follows it. If that is the value, write --{}={}.",
+                      spelling, printable(value), option.name, value));
     ++at_;
     return take(option, value);
   }
@@ -150,7 +153,7 @@ class Splitter {
                 : i + 1 == matching.size() ? " or "
                                            : ", ") +
                ("--" + matching[i]->name);
-    return wrong(printable(word) + " is ambiguous: it could be " + names + ".");
+    return wrong(fmt::format("{} is ambiguous: it could be {}.", printable(word), names));
   }
 
   const std::vector<std::string>& words_;

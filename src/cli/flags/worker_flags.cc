@@ -1,5 +1,7 @@
 #include "cli/flags/worker_flags.h"
 
+#include <fmt/core.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -26,8 +28,8 @@ std::vector<int> signals(const char* flag, const std::string& list,
                          std::vector<std::string>& warnings) {
   auto names = runtime::parse_signals(list);
   for (const std::string& name : names.unknown)
-    warnings.push_back(std::string(flag) + ": '" + name +
-                       "' is no signal that can be caught; it is left out");
+    warnings.push_back(
+        fmt::format("{}: '{}' is no signal that can be caught; it is left out", flag, name));
   return std::move(names.numbers);
 }
 

@@ -1,5 +1,7 @@
 #include "cli/run/completion.h"
 
+#include <fmt/core.h>
+
 namespace regroup::cli {
 namespace {
 
@@ -32,7 +34,7 @@ std::string zsh_value(const RunOption& option) {
     how = "(" + joined(option.choices) + ")";
   else if (option.value_name == "DIR" || option.value_name == "FILE")
     how = option.value_name == "DIR" ? "_files -/" : "_files";
-  return ":" + zsh_escaped(option.value_name) + ":" + how;
+  return fmt::format(":{}:{}", zsh_escaped(option.value_name), how);
 }
 
 }  // namespace
@@ -48,7 +50,7 @@ std::string bash_completion(const std::vector<RunOption>& options) {
     with_value += (with_value.empty() ? "" : " | ") + name;
     if (option.letter != 0) with_value += std::string(" | -") + option.letter;
     if (!option.choices.empty())
-      choices += "      " + name + ") words='" + joined(option.choices) + "' ;;\n";
+      choices += fmt::format("      {}) words='{}' ;;\n", name, joined(option.choices));
   }
   return R"(# Completes `regroup run`. To load it: source <(regroup run --print-completion bash)
 _regroup() {
@@ -95,10 +97,11 @@ complete -o bashdefault -o default -F _regroup regroup
 std::string zsh_completion(const std::vector<RunOption>& options) {
   std::string specs;
   for (const RunOption& option : options) {
-    const std::string rest = "[" + zsh_escaped(option.help) + "]" + zsh_value(option) + "' \\\n";
-    specs += "    '--" + option.name + (option.takes_value ? "=" : "") + rest;
+    const std::string rest =
+        fmt::format("[{}]{}' \\\n", zsh_escaped(option.help), zsh_value(option));
+    specs += fmt::format("    '--{}{}{}", option.name, option.takes_value ? "=" : "", rest);
     if (option.letter != 0)
-      specs += std::string("    '-") + option.letter + (option.takes_value ? "+" : "") + rest;
+      specs += fmt::format("    '-{}{}{}", option.letter, option.takes_value ? "+" : "", rest);
   }
   return R"(#compdef regroup
 # Completes `regroup run`. To load it, after compinit: source <(regroup run --print-completion zsh)

@@ -1,5 +1,7 @@
 #include "cli/run/health_port.h"
 
+#include <fmt/core.h>
+
 #include "base/endpoint.h"
 #include "base/seconds.h"
 #include "base/text.h"
@@ -57,8 +59,8 @@ Result<std::optional<HealthOptions>> choose_health_port(const RunFlags& flags, c
   } else if (variable != nullptr) {
     const auto port = port_of(variable);
     if (!port) {
-      notes.push_back(std::string(kVariable) + " is " + printable(variable) +
-                      ", which is no port: there is no health port");
+      notes.push_back(fmt::format("{} is {}, which is no port: there is no health port", kVariable,
+                                  printable(variable)));
       return options;
     }
     options.emplace();

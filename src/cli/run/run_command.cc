@@ -1,6 +1,8 @@
 // `regroup run`: this node's part in a run.
 #include "cli/run/run_command.h"
 
+#include <fmt/core.h>
+
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -154,7 +156,7 @@ Result<Prepared> prepare(const RunFlags& flags) {
   agent.logs = std::move(*logs);
   agent.signals_to_handle = std::move(choices->signals.handle);
   agent.signals_to_forward = std::move(choices->signals.forward);
-  const auto shared = runtime::parse_signals(flags.restarts.preempt_signal);
+  const auto shared = runtime::parse_signals(flags.preempt_signal);
   if (!shared.unknown.empty())
     return fail(ErrorKind::InvalidArgument,
                 "--preempt-signal: " + printable(shared.unknown.front()) +
@@ -209,7 +211,7 @@ int exit_code_after(const RunResult& result) {
 Result<void> leave_error_file_of(const RunResult& result) {
   if (result.cause) return pass_on_error_file(*result.cause);
   if (result.ending == Ending::Signalled)
-    return leave_error_file("ended by signal " + std::to_string(result.signal));
+    return leave_error_file(fmt::format("ended by signal {}", result.signal));
   if (!result.error.message.empty()) return leave_error_file(result.error.message);
   if (!result.cause_elsewhere.empty())
     return leave_error_file("the run has failed on another node: " + result.cause_elsewhere);

@@ -1,5 +1,7 @@
 #include "cli/run/run_defaults.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -85,8 +87,9 @@ class Resolver {
  private:
   tl::unexpected<Error> wrong(const std::string& option, const std::string& value,
                               const std::string& wanted) const {
-    return fail(ErrorKind::InvalidArgument,
-                flags_.named(option) + " is " + printable(value) + "; it takes " + wanted);
+    return fail(
+        ErrorKind::InvalidArgument,
+        fmt::format("{} is {}; it takes {}", flags_.named(option), printable(value), wanted));
   }
 
   tl::unexpected<Error> wrong(const std::string& option, const Error& error) const {
@@ -98,8 +101,8 @@ class Resolver {
       plan_.mode = RunMode::RunPath;
     } else if (flags_.no_python && flags_.module) {
       return fail(ErrorKind::InvalidArgument,
-                  flags_.named("no-python") + " and " + flags_.named("module") +
-                      " exclude each other: a module needs Python. Leave one out");
+                  fmt::format("{} and {} exclude each other: a module needs Python. Leave one out",
+                              flags_.named("no-python"), flags_.named("module")));
     } else if (flags_.no_python || flags_.module) {
       plan_.mode = flags_.module ? RunMode::Module : RunMode::Program;
     }
@@ -155,8 +158,8 @@ class Resolver {
          {"local_addr", "--local-addr"}}};
     for (const auto& [key, flag] : kFlags)
       if (config->contains(key))
-        return fail(ErrorKind::InvalidArgument, flags_.named("rdzv-conf") + ": " + key +
-                                                    " has a flag of its own; pass " + flag);
+        return fail(ErrorKind::InvalidArgument, fmt::format("{}: {} has a flag of its own; pass {}",
+                                                            flags_.named("rdzv-conf"), key, flag));
     config->emplace("timeout", kMeetingTimeout);
     plan_.rendezvous.config = std::move(*config);
     return {};
@@ -175,9 +178,9 @@ class Resolver {
     rendezvous.run_id = flags_.rdzv_id;
     if (rendezvous.run_id.empty()) {
       rendezvous.run_id = uuid_number();
-      plan_.warnings.push_back(flags_.named("rdzv-id") + " is empty; this run is called " +
-                               rendezvous.run_id +
-                               ". Nodes that should meet need the same name on each");
+      plan_.warnings.push_back(fmt::format(
+          "{} is empty; this run is called {}. Nodes that should meet need the same name on each",
+          flags_.named("rdzv-id"), rendezvous.run_id));
     }
     return is_static ? meet_by_rank() : meet_freely();
   }
@@ -189,13 +192,15 @@ class Resolver {
     rendezvous.run_id = uuid_text();
     if (rendezvous.min_nodes > 1)
       return fail(ErrorKind::InvalidArgument,
-                  flags_.named("standalone") + " is for one node, but " + flags_.named("nnodes") +
-                      " is " + printable(flags_.nnodes) +
-                      ", and no other could find this one. Leave one of the two out");
+                  fmt::format("{} is for one node, but {} is {}, and no other could find this one. "
+                              "Leave one of the two out",
+                              flags_.named("standalone"), flags_.named("nnodes"),
+                              printable(flags_.nnodes)));
     const std::string why = flags_.standalone ? flags_.named("standalone") : "one node";
     if (rendezvous.max_nodes > 1)
-      plan_.warnings.push_back(why + ": " + flags_.named("nnodes") + "=" + flags_.nnodes +
-                               " waits for more nodes, but no other can find this one");
+      plan_.warnings.push_back(
+          fmt::format("{}: {}={} waits for more nodes, but no other can find this one", why,
+                      flags_.named("nnodes"), flags_.nnodes));
     const std::array<std::array<std::string, 3>, 6> unused{
         {{"rdzv-backend", flags_.rdzv_backend, flags_.standalone ? "c10d" : "static"},
          {"rdzv-endpoint", flags_.rdzv_endpoint, ""},
@@ -207,13 +212,13 @@ class Resolver {
     int count = 0;
     for (const auto& [option, value, harmless] : unused) {
       if (!has(option) || value == harmless) continue;
-      discarded += (count++ == 0 ? "" : ", ") + flags_.named(option) + "=" + value;
+      discarded += fmt::format("{}{}={}", count++ == 0 ? "" : ", ", flags_.named(option), value);
     }
     if (count > 0)
-      plan_.warnings.push_back(
-          why + ": " + discarded + (count == 1 ? " has" : " have") +
-          " no effect; the run id is random, and the port any free one of this machine" +
-          (flags_.standalone ? "" : ". Pass --rdzv-endpoint or --master-port to choose"));
+      plan_.warnings.push_back(fmt::format(
+          "{}: {} {} no effect; the run id is random, and the port any free one of this machine{}",
+          why, discarded, count == 1 ? "has" : "have",
+          flags_.standalone ? "" : ". Pass --rdzv-endpoint or --master-port to choose"));
     return {};
   }
 
@@ -221,16 +226,17 @@ class Resolver {
     RendezvousParameters& rendezvous = plan_.rendezvous;
     if (rank_ >= rendezvous.max_nodes)
       return wrong("node-rank", flags_.node_rank,
-                   "0 to " + std::to_string(rendezvous.max_nodes - 1) + " with " +
-                       flags_.named("nnodes") + "=" + flags_.nnodes);
+                   fmt::format("0 to {} with {}={}", rendezvous.max_nodes - 1,
+                               flags_.named("nnodes"), flags_.nnodes));
     rendezvous.node_rank = rank_;
     rendezvous.config["rank"] = std::to_string(rank_);
     if (!rendezvous.endpoint.empty()) return {};
     if (flags_.master_addr.empty())
       return wrong("master-addr", "", "the address of the node with rank 0");
-    rendezvous.endpoint = (is_ipv6_literal(flags_.master_addr) ? "[" + flags_.master_addr + "]"
-                                                               : flags_.master_addr) +
-                          ":" + std::to_string(port_.value_or(kMasterPort));
+    rendezvous.endpoint = fmt::format(
+        "{}:{}",
+        is_ipv6_literal(flags_.master_addr) ? "[" + flags_.master_addr + "]" : flags_.master_addr,
+        port_.value_or(kMasterPort));
     return {};
   }
 
@@ -238,14 +244,14 @@ class Resolver {
     RendezvousParameters& rendezvous = plan_.rendezvous;
     if (has("node-rank")) rendezvous.node_rank = rank_;
     if (rank_ != 0)
-      plan_.warnings.push_back(flags_.named("node-rank") + "=" + flags_.node_rank + ": with the " +
-                               rendezvous.backend +
-                               " backend it is only a wish. The static backend gives fixed ranks");
+      plan_.warnings.push_back(fmt::format(
+          "{}={}: with the {} backend it is only a wish. The static backend gives fixed ranks",
+          flags_.named("node-rank"), flags_.node_rank, rendezvous.backend));
     for (const char* option : {"master-addr", "master-port"})
       if (rendezvous.endpoint.empty() && has(option))
-        plan_.warnings.push_back(flags_.named(option) + " has no effect with the " +
-                                 rendezvous.backend +
-                                 " backend. Where the nodes meet is told by --rdzv-endpoint");
+        plan_.warnings.push_back(fmt::format(
+            "{} has no effect with the {} backend. Where the nodes meet is told by --rdzv-endpoint",
+            flags_.named(option), rendezvous.backend));
     return {};
   }
 

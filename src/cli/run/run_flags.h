@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/flags/restart_flags.h"
@@ -41,6 +42,7 @@ struct RunFlags {
   std::string nproc_per_node = "1";
   std::string max_restarts = "0";
   RestartFlags restarts;
+  std::string preempt_signal;
   std::string monitor_interval = "0.1";
   std::string role = "default";
   bool module = false;
@@ -92,6 +94,9 @@ CLI::App& describe_run(CLI::App& app, RunFlags& flags);
 
 // The options alone.
 void add_run_flags(CLI::App& command, RunFlags& flags);
+
+// All values that an option takes. Empty: any.
+std::vector<std::string> choices_of(std::string_view option);
 
 // Null if there is no such variable, as getenv().
 using Environment = std::function<const char*(const char* name)>;

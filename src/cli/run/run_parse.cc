@@ -1,5 +1,7 @@
 // From words and variables to RunFlags. The library holds the options and converts their values;
 // the words are told apart here, because the library would also look at the script's own.
+#include <fmt/core.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -60,40 +62,16 @@ constexpr std::array kTorchrunOptions = std::to_array<TorchrunOption>({{"nnodes"
 // of a cluster.
 constexpr std::string_view kSecretFile = "rdzv-secret-file";
 
-struct Choice {
-  std::string_view option;
-  std::vector<std::string> values;
-};
-
-const std::vector<Choice>& choices() {
-  static const std::vector<Choice> all{
-      {"start-method", {"spawn", "fork", "forkserver"}},
-      {"event-log-handler", {"null", "console", "dynamic_rendezvous"}},
-      {"numa-binding", {"node", "socket", "exclusive", "core-complex"}},
-      {"exit-code", {"worker", "torchrun"}},
-      {"restart-policy", {"run", "torchrun"}},
-      {"color", {"auto", "always", "never"}},
-      {"log-format", {"text", "json"}},
-      {"report", {"regroup", "torchrun"}},
-      {"cgroup", {"auto", "off", "require"}},
-      {"evidence", {"on-hang", "always", "never"}},
-      {"logs-specs", {"default"}},
-      {"print-completion", {"bash", "zsh"}},
-  };
-  return all;
-}
-
 RunOption described(const CLI::Option& option) {
   RunOption run_option{.name = option.get_lnames().front(),
                        .letter = option.get_snames().empty() ? '\0' : option.get_snames()[0][0],
                        .takes_value = option.get_items_expected_max() > 0,
                        .value_name = option.get_type_name(),
+                       .choices = choices_of(option.get_lnames().front()),
                        .help = option.get_description()};
   run_option.of_torchrun = std::any_of(kTorchrunOptions.begin(), kTorchrunOptions.end(),
                                        [&](const auto& of) { return of.name == run_option.name; });
   run_option.is_last = run_option.name == "help" || run_option.name == "print-completion";
-  for (const Choice& choice : choices())
-    if (choice.option == run_option.name) run_option.choices = choice.values;
   return run_option;
 }
 
@@ -114,7 +92,7 @@ std::string listed(const std::vector<std::string>& values) {
 tl::unexpected<Error> wrong(const std::string& source, const std::string& value,
                             const std::string& wanted) {
   return fail(ErrorKind::InvalidArgument,
-              source + " is " + printable(value) + "; it takes " + wanted);
+              fmt::format("{} is {}; it takes {}", source, printable(value), wanted));
 }
 
 bool is_number(const std::string& text) {

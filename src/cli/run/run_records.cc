@@ -1,6 +1,7 @@
 #include "cli/run/run_records.h"
 
 #include <utility>
+#include <variant>
 
 namespace regroup::cli {
 namespace {
@@ -38,12 +39,14 @@ Result<RunRecords> RunRecords::open(const RunFlags& flags) {
 }
 
 std::string RunRecords::tell(const AgentEvent& event) {
-  if (event.record != nullptr && (console_ || events_)) {
-    const std::string line = to_json(*event.record);
+  const auto* record = std::get_if<EventRecord>(&event.what);
+  if (record != nullptr && (console_ || events_)) {
+    const std::string line = to_json(*record);
     if (console_) event.tell(line);
     return events_ ? append(*events_, line) : "";
   }
-  if (event.metric != nullptr && metrics_) return append(*metrics_, to_json(*event.metric));
+  const auto* metric = std::get_if<MetricRecord>(&event.what);
+  if (metric != nullptr && metrics_) return append(*metrics_, to_json(*metric));
   return "";
 }
 

@@ -1,4 +1,5 @@
 // `regroup store`: serve one, or ask one.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -81,8 +82,8 @@ Result<void> get(const Question& question) {
   auto there = (*store)->check({question.key});
   if (!there) return tl::unexpected(there.error());
   if (!*there && !question.wait)
-    return fail(ErrorKind::Refused, "no key '" + question.key + "' at " + question.endpoint +
-                                        ". Pass --wait to wait for it.");
+    return fail(ErrorKind::Refused, fmt::format("no key '{}' at {}. Pass --wait to wait for it.",
+                                                question.key, question.endpoint));
   if (!*there)
     std::cerr << "waiting for '" << question.key << "' for up to " << question.timeout_seconds
               << " s (--timeout)\n";

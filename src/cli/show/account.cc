@@ -1,8 +1,11 @@
 #include "cli/show/account.h"
 
-#include <chrono>
-#include <cstdio>
+#include <fmt/core.h>
 
+#include <chrono>
+#include <variant>
+
+#include "base/cases.h"
 #include "base/text.h"
 #include "cli/show/failure_report.h"
 #include "cli/show/json_account.h"
@@ -11,13 +14,10 @@
 namespace regroup::cli {
 namespace {
 
-using Kind = AgentEvent::Kind;
 using Level = View::Level;
 
 std::string in_millis(Duration took) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(took.count()) / 1e6);
-  return text;
+  return fmt::format("{:.1f} ms", static_cast<double>(took.count()) / 1e6);
 }
 
 std::string ours(const std::string& text) { return "regroup: " + text; }
@@ -38,19 +38,48 @@ bool says_no_more(const std::string& what) {
   return what.starts_with("round ") && what.ends_with(" nodes joined");
 }
 
-bool is_for_programs(const AgentEvent& event) {
-  return event.kind == Kind::Record || event.kind == Kind::Metric;
+template <class Kind>
+bool is(const AgentEvent& event) {
+  return std::holds_alternative<Kind>(event.what);
 }
 
-std::string joined(const AgentEvent& event) {
-  std::string text = "round " + std::to_string(event.round) + ": ";
-  if (event.group_world_size == 1)
-    text += "this node alone, " + count_of(event.local_world_size, "worker");
-  else
-    text += "node " + std::to_string(event.group_rank) + " of " +
-            std::to_string(event.group_world_size) + ", " + std::to_string(event.local_world_size) +
-            " of " + count_of(event.world_size, "worker");
-  return text + ", met in " + in_millis(event.took);
+bool is_for_programs(const AgentEvent& event) {
+  return is<EventRecord>(event) || is<MetricRecord>(event);
+}
+
+std::string failed(const ProcessFailure& failure) {
+  return fmt::format("rank {} on {} failed: {}", failure.global_rank, failure.host,
+                     first_line(failure.message));
+}
+
+std::string restart_of(int restart, int max_restarts) {
+  // A limit within a time says nothing about the number of all restarts.
+  if (restart > max_restarts) return fmt::format("; restart {}", restart);
+  return fmt::format("; restart {} of {}", restart, max_restarts);
+}
+
+using Then = AgentEvent::Failed::Then;
+
+std::string what_follows(const AgentEvent::Failed& failed) {
+  switch (failed.then) {
+    case Then::Restart:
+      return restart_of(failed.restart, failed.max_restarts);
+    case Then::Undecided:
+      return "; the coordinator has not decided yet what follows";
+    case Then::Rejoin:  // Another line says why.
+    case Then::End:
+      return "";
+  }
+  return "";
+}
+
+std::string terminal_joined(const AgentEvent& event, Duration took) {
+  const std::string who =
+      event.group_world_size == 1
+          ? "this node alone, " + count_of(event.local_world_size, "worker")
+          : fmt::format("node {} of {}, {} of {}", event.group_rank, event.group_world_size,
+                        event.local_world_size, count_of(event.world_size, "worker"));
+  return fmt::format("round {}: {}, met in {}", event.round, who, in_millis(took));
 }
 
 std::string well_ended(const RunResult& result) {
@@ -102,91 +131,91 @@ std::string final_report(const RunResult& result, const View& view, const std::s
 std::string account_of(const AgentEvent& event, Level level, const std::string& report) {
   const bool calm = level != Level::Quiet;
   const bool verbose = level == Level::Verbose;
-  switch (event.kind) {
-    case Kind::Waiting:
-      return calm ? ours(event.text) : "";
-    case Kind::Progress:
-      return "";  // For a live line.
-    case Kind::Joined:
-      if (!verbose) return "";
-      return ours("round " + std::to_string(event.round) + ": node " +
-                  std::to_string(event.group_rank) + " of " +
-                  std::to_string(event.group_world_size) + ", after " + in_millis(event.took));
-    case Kind::Started:
-      return verbose ? ours("workers started in " + in_millis(event.took)) : "";
-    case Kind::Failed: {
-      const std::string what = "rank " + std::to_string(event.failure->global_rank) + " on " +
-                               event.failure->host +
-                               " failed: " + first_line(event.failure->message);
-      // With no restart left, the report at the end says it, and more.
-      if (event.restart > event.max_restarts || !calm) return "";
-      return ours(what + "; restart " + std::to_string(event.restart) + " of " +
-                  std::to_string(event.max_restarts));
-    }
-    case Kind::FailedElsewhere:
-      if (!calm) return "";
-      return ours(first_line(event.text) + "; restart " + std::to_string(event.restart) + " of " +
-                  std::to_string(event.max_restarts));
-    case Kind::MembersChanged:
-      return calm ? ours(event.text + ": joining the next round") : "";
-    case Kind::RunFailed:
-      return "";  // The end says it.
-    case Kind::Signalled:
-      return ours(event.text);
-    case Kind::Noted:
-      return verbose ? ours(event.text) : "";
-    case Kind::CheckedIn:
-      return calm && !event.text.empty() ? ours(event.text) : "";
-    case Kind::Ended:
-      return report;
-    case Kind::Record:
-    case Kind::Metric:
-      return "";  // For programs.
-  }
-  return "";
+  const auto if_calm = [&](const std::string& text) { return calm ? ours(text) : ""; };
+  const auto if_verbose = [&](const std::string& text) { return verbose ? ours(text) : ""; };
+  const auto none = [] { return std::string(); };
+  const Cases line{
+      [&](const AgentEvent::Waiting& waiting) { return if_calm(waiting.text); },
+      [&](const AgentEvent::Progress&) { return none(); },  // For a live line.
+      [&](const AgentEvent::Joined& joined) {
+        return if_verbose(fmt::format("round {}: node {} of {}, after {}", event.round,
+                                      event.group_rank, event.group_world_size,
+                                      in_millis(joined.took)));
+      },
+      [&](const AgentEvent::Started& started) {
+        return if_verbose("workers started in " + in_millis(started.took));
+      },
+      [&](const AgentEvent::Failed& what) {
+        if (what.then == Then::End) return none();  // The report says it, and more.
+        return if_calm(failed(what.failure) + what_follows(what));
+      },
+      [&](const AgentEvent::FailedElsewhere& what) {
+        return if_calm(first_line(what.text) + restart_of(what.restart, what.max_restarts));
+      },
+      [&](const AgentEvent::MembersChanged& changed) {
+        return if_calm(changed.text + ": joining the next round");
+      },
+      [&](const AgentEvent::RunFailed&) { return none(); },  // The end says it.
+      [&](const AgentEvent::Signalled& signalled) { return ours(signalled.text); },
+      [&](const AgentEvent::Noted& noted) { return if_verbose(noted.text); },
+      [&](const AgentEvent::CheckedIn& checked_in) {
+        return checked_in.text.empty() ? none() : if_calm(checked_in.text);
+      },
+      [&](const AgentEvent::Ended&) { return report; },
+      [&](const EventRecord&) { return none(); },  // Records are for programs.
+      [&](const MetricRecord&) { return none(); },
+  };
+  return std::visit(line, event.what);
 }
 
 std::string terminal_account_of(const AgentEvent& event, const View& view,
                                 const std::string& report) {
-  if (view.level == Level::Quiet) return account_of(event, view.level, report);
-  if (event.kind == Kind::Joined) return ours(joined(event));
-  if (event.kind == Kind::Started)
-    return ours(count_of(event.local_world_size, "worker") + " up in " + in_millis(event.took));
-  if (event.kind == Kind::Failed && event.restart <= event.max_restarts)
-    return view.paint.cause(ours("rank " + std::to_string(event.failure->global_rank) + " on " +
-                                 event.failure->host +
-                                 " failed: " + first_line(event.failure->message))) +
-           "; restart " + std::to_string(event.restart) + " of " +
-           std::to_string(event.max_restarts);
-  if (event.kind == Kind::Ended && report.empty()) {
-    const std::string text = well_ended(*event.result);
-    return text.empty() ? "" : ours(text);
-  }
-  return account_of(event, view.level, report);
+  const auto plain = [&] { return account_of(event, view.level, report); };
+  if (view.level == Level::Quiet) return plain();
+  const Cases line{
+      [&](const AgentEvent::Joined& joined) { return ours(terminal_joined(event, joined.took)); },
+      [&](const AgentEvent::Started& started) {
+        return ours(count_of(event.local_world_size, "worker") + " up in " +
+                    in_millis(started.took));
+      },
+      [&](const AgentEvent::Failed& what) {
+        if (what.then == Then::End) return plain();
+        return view.paint.cause(ours(failed(what.failure))) + what_follows(what);
+      },
+      [&](const AgentEvent::Ended& ended) {
+        if (!report.empty()) return plain();
+        const std::string text = well_ended(ended.result);
+        return text.empty() ? text : ours(text);
+      },
+      [&](const auto&) { return plain(); },
+  };
+  return std::visit(line, event.what);
 }
 
 void Account::tell(const AgentEvent& event) {
   if (view_.form == View::Form::Terminal && view_.level != Level::Quiet) {
-    if (event.kind == Kind::Progress) return event.show(ours(event.text));
+    if (const auto* progress = std::get_if<AgentEvent::Progress>(&event.what))
+      return event.show(ours(progress->text));
     // A line about waiting only continues the wait; any other line ends it.
-    if (event.kind != Kind::Waiting && !is_for_programs(event)) event.show("");
+    if (!is<AgentEvent::Waiting>(event) && !is_for_programs(event)) event.show("");
   }
   if (const std::string text = line_for(event); !text.empty()) event.tell(text);
 }
 
 std::string Account::line_for(const AgentEvent& event) {
   std::string report;
-  if (event.kind == Kind::Ended) report = final_report(*event.result, view_, name_, started_);
+  if (const auto* ended = std::get_if<AgentEvent::Ended>(&event.what))
+    report = final_report(ended->result, view_, name_, started_);
   if (view_.form == View::Form::Json)
     return json_account_of(event, view_.level, utc_micros(), report);
   if (report.ends_with('\n')) report.pop_back();
   if (view_.form == View::Form::Plain) return account_of(event, view_.level, report);
   // The live line goes on; what it waits for is printed once, and again when it changes.
-  if (event.kind == Kind::Waiting) {
-    const std::string what = without_time(event.text);
+  if (const auto* waiting = std::get_if<AgentEvent::Waiting>(&event.what)) {
+    const std::string what = without_time(waiting->text);
     if (what == waited_for_ || says_no_more(what)) return "";
     waited_for_ = what;
-  } else if (event.kind != Kind::Progress && !is_for_programs(event)) {
+  } else if (!is<AgentEvent::Progress>(event) && !is_for_programs(event)) {
     waited_for_.clear();
   }
   return terminal_account_of(event, view_, report);

@@ -2,40 +2,59 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <variant>
+#include <vector>
+
 namespace regroup::cli {
 namespace {
 
-using Kind = AgentEvent::Kind;
+using Event = AgentEvent;
 using Level = Account::Level;
+using Then = Event::Failed::Then;
 
 TEST(Account, IsCalm) {
-  EXPECT_EQ(account_of({.kind = Kind::Waiting, .text = "1 of 2 nodes"}, Level::Calm, ""),
+  EXPECT_EQ(account_of({.what = Event::Waiting{"1 of 2 nodes"}}, Level::Calm, ""),
             "regroup: 1 of 2 nodes");
-  EXPECT_EQ(account_of({.kind = Kind::Joined}, Level::Calm, ""), "");
-  EXPECT_EQ(account_of({.kind = Kind::Started}, Level::Calm, ""), "");
-  EXPECT_EQ(account_of({.kind = Kind::CheckedIn}, Level::Calm, ""), "");
-  EXPECT_EQ(account_of({.kind = Kind::MembersChanged, .text = "1 node wants to come in"},
-                       Level::Calm, ""),
+  EXPECT_EQ(account_of({.what = Event::Joined{}}, Level::Calm, ""), "");
+  EXPECT_EQ(account_of({.what = Event::Started{}}, Level::Calm, ""), "");
+  EXPECT_EQ(account_of({.what = Event::CheckedIn{}}, Level::Calm, ""), "");
+  EXPECT_EQ(account_of({.what = Event::MembersChanged{"1 node wants to come in"}}, Level::Calm, ""),
             "regroup: 1 node wants to come in: joining the next round");
 }
 
 TEST(Account, SaysMoreToWhoAsks) {
-  EXPECT_EQ(account_of({.kind = Kind::Joined,
-                        .round = 3,
-                        .group_rank = 1,
-                        .group_world_size = 4,
-                        .took = 2500us},
-                       Level::Verbose, ""),
+  EXPECT_EQ(account_of(
+                {.what = Event::Joined{2500us}, .round = 3, .group_rank = 1, .group_world_size = 4},
+                Level::Verbose, ""),
             "regroup: round 3: node 1 of 4, after 2.5 ms");
 }
 
 TEST(Account, TellsOfAFailureOnceOnly) {
   const ProcessFailure failure{.global_rank = 5, .host = "n1", .message = "KeyError: 1"};
-  AgentEvent event{.kind = Kind::Failed, .restart = 1, .max_restarts = 3, .failure = &failure};
+  AgentEvent event{.what = Event::Failed{
+                       .failure = failure, .then = Then::Restart, .restart = 1, .max_restarts = 3}};
   EXPECT_EQ(account_of(event, Level::Calm, ""),
             "regroup: rank 5 on n1 failed: KeyError: 1; restart 1 of 3");
-  event.restart = 4;  // The report at the end has it.
+  std::get<Event::Failed>(event.what).then = Then::End;  // The report at the end has it.
   EXPECT_EQ(account_of(event, Level::Calm, ""), "");
+}
+
+TEST(Account, PromisesNoRestartThatIsNotDecided) {
+  const ProcessFailure failure{.global_rank = 5, .host = "n1", .message = "KeyError: 1"};
+  const auto line = [&](Then then, int restart) {
+    return account_of(
+        {.what =
+             Event::Failed{
+                 .failure = failure, .then = then, .restart = restart, .max_restarts = 3}},
+        Level::Calm, "");
+  };
+  EXPECT_EQ(line(Then::Undecided, 0),
+            "regroup: rank 5 on n1 failed: KeyError: 1; the coordinator has not decided yet what "
+            "follows");
+  EXPECT_EQ(line(Then::Rejoin, 0), "regroup: rank 5 on n1 failed: KeyError: 1");
+  // With --max-restarts 3/1h there may be more in all.
+  EXPECT_EQ(line(Then::Restart, 4), "regroup: rank 5 on n1 failed: KeyError: 1; restart 4");
 }
 
 TEST(Account, EndsWithTheCauseWhereverItWas) {
@@ -47,7 +66,7 @@ TEST(Account, EndsWithTheCauseWhereverItWas) {
   result.ending = RunResult::Ending::CouldNotJoin;
   result.error = {ErrorKind::Timeout, "nobody came"};
   EXPECT_EQ(final_report(result, {}, "", {}), "regroup: nobody came\n");
-  EXPECT_EQ(account_of({.kind = Kind::Ended, .result = &result}, Level::Quiet, "it"), "it");
+  EXPECT_EQ(account_of({.what = Event::Ended{result}}, Level::Quiet, "it"), "it");
 }
 
 TEST(Account, MayReportAsTorchrunDoes) {
@@ -83,16 +102,15 @@ using Lines = std::vector<std::string>;
 
 TEST(Account, OnATerminalSaysWhatGoesWellToo) {
   Told told(kTerminal);
-  told.after({.kind = Kind::Joined,
+  told.after({.what = Event::Joined{2500us},
               .round = 3,
               .group_rank = 1,
               .group_world_size = 4,
               .local_world_size = 2,
-              .world_size = 8,
-              .took = 2500us});
-  told.after({.kind = Kind::Started, .local_world_size = 1, .took = 2ms});
+              .world_size = 8});
+  told.after({.what = Event::Started{2ms}, .local_world_size = 1});
   RunResult result;
-  told.after({.kind = Kind::Ended, .result = &result});
+  told.after({.what = Event::Ended{result}});
   EXPECT_EQ(told.take(),
             (Lines{"live: ", "regroup: round 3: node 1 of 4, 2 of 8 workers, met in 2.5 ms",
                    "live: ", "regroup: 1 worker up in 2.0 ms",  //
@@ -101,17 +119,17 @@ TEST(Account, OnATerminalSaysWhatGoesWellToo) {
 
 TEST(Account, OnATerminalAWaitIsToldOnceAndThenIsLive) {
   Told told(kTerminal);
-  told.after({.kind = Kind::Progress, .text = "waiting for nodes: 1 of 2 here"});
+  told.after({.what = Event::Progress{"waiting for nodes: 1 of 2 here"}});
   EXPECT_EQ(told.take(), (Lines{"live: regroup: waiting for nodes: 1 of 2 here"}));
-  told.after({.kind = Kind::Waiting,
-              .text = "round 0: 1 of 2 nodes joined; missing: b; gives up in 10m00s"});
-  told.after({.kind = Kind::Waiting,
-              .text = "round 0: 1 of 2 nodes joined; missing: b; gives up in 9m50s"});
+  told.after(
+      {.what = Event::Waiting{"round 0: 1 of 2 nodes joined; missing: b; gives up in 10m00s"}});
+  told.after(
+      {.what = Event::Waiting{"round 0: 1 of 2 nodes joined; missing: b; gives up in 9m50s"}});
   EXPECT_EQ(told.take(),
             (Lines{"regroup: round 0: 1 of 2 nodes joined; missing: b; gives up in 10m00s"}));
-  told.after({.kind = Kind::Waiting, .text = "round 0: 2 of 3 nodes joined; gives up in 9m00s"});
+  told.after({.what = Event::Waiting{"round 0: 2 of 3 nodes joined; gives up in 9m00s"}});
   EXPECT_EQ(told.take(), Lines{});  // The live line says the same.
-  told.after({.kind = Kind::Waiting, .text = "the store is gone; gives up in 9m40s"});
+  told.after({.what = Event::Waiting{"the store is gone; gives up in 9m40s"}});
   EXPECT_EQ(told.take(), (Lines{"regroup: the store is gone; gives up in 9m40s"}));
 }
 
@@ -119,8 +137,8 @@ TEST(Account, WithoutATerminalNothingIsLive) {
   for (const View view : {View{}, View{.form = View::Form::Json},
                           View{.form = View::Form::Terminal, .level = Level::Quiet}}) {
     Told told(view);
-    told.after({.kind = Kind::Progress, .text = "waiting for nodes: 1 of 2 here"});
-    told.after({.kind = Kind::CheckedIn});
+    told.after({.what = Event::Progress{"waiting for nodes: 1 of 2 here"}});
+    told.after({.what = Event::CheckedIn{}});
     for (const std::string& line : told.take()) EXPECT_FALSE(line.starts_with("live: ")) << line;
   }
 }
@@ -128,7 +146,8 @@ TEST(Account, WithoutATerminalNothingIsLive) {
 TEST(Account, InColourOnlyTheCauseIsRed) {
   const ProcessFailure failure{.global_rank = 5, .host = "n1", .message = "KeyError: 1\nmore"};
   Told told({.form = View::Form::Terminal, .paint = Paint{true}});
-  told.after({.kind = Kind::Failed, .restart = 1, .max_restarts = 3, .failure = &failure});
+  told.after({.what = Event::Failed{
+                  .failure = failure, .then = Then::Restart, .restart = 1, .max_restarts = 3}});
   EXPECT_EQ(told.take(),
             (Lines{"live: ",
                    "\x1b[31mregroup: rank 5 on n1 failed: KeyError: 1\x1b[0m; restart 1 "
@@ -138,7 +157,7 @@ TEST(Account, InColourOnlyTheCauseIsRed) {
 TEST(Account, InJsonEveryLineIsAnObject) {
   Told told({.form = View::Form::Json});
   RunResult result;
-  told.after({.kind = Kind::Started}).after({.kind = Kind::Ended, .result = &result});
+  told.after({.what = Event::Started{}}).after({.what = Event::Ended{result}});
   for (const std::string& line : told.take()) {
     EXPECT_TRUE(line.starts_with("{\"time\": \"2")) << line;
     EXPECT_TRUE(line.ends_with("}")) << line;

@@ -1,5 +1,7 @@
 #include "cli/show/advice.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -107,8 +109,9 @@ class Adviser {
     const std::string name = plain_word(module) ? "'" + module + "'" : "the module";
     add(started_.interpreter.empty()
             ? "install " + name + " for the interpreter of the workers, or choose another"
-            : "the workers ran with " + started_.interpreter + ": install " + name +
-                  " there, or choose another interpreter (--python)");
+            : fmt::format("the workers ran with {}: install {} there, or choose another "
+                          "interpreter (--python)",
+                          started_.interpreter, name));
   }
 
   void script() {

@@ -1,5 +1,7 @@
 #include "cli/show/failure_report.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
@@ -60,7 +62,7 @@ std::string last_lines(std::string_view text, int most) {
   while (!lines.empty() && lines.back().empty()) lines.pop_back();
   std::string shown;
   const auto count = static_cast<std::ptrdiff_t>(lines.size());
-  if (count > most) shown += "    ... (" + std::to_string(count - most) + " lines before)\n";
+  if (count > most) shown += fmt::format("    ... ({} lines before)\n", count - most);
   for (auto line = lines.end() - std::min<std::ptrdiff_t>(count, most); line != lines.end();
        ++line) {
     // Of a progress bar only its last state.
@@ -93,14 +95,13 @@ bool wrote_files(const WorkersResult& result) {
 }
 
 std::string cause_text(const ProcessFailure& cause, Paint paint) {
-  std::string text = paint.cause("regroup: rank " + std::to_string(cause.global_rank) + " on " +
-                                 cause.host + " failed: " + first_line(cause.message)) +
+  std::string text = paint.cause(fmt::format("regroup: rank {} on {} failed: {}", cause.global_rank,
+                                             cause.host, first_line(cause.message))) +
                      "\n";
-  text += "  local rank " + std::to_string(cause.local_rank) + ", pid " +
-          std::to_string(cause.pid) + ", at " + time_of_day(cause.time_micros) + ", " +
-          (cause.signal_name.empty() ? "exit code " + std::to_string(cause.exit_code)
-                                     : "killed by " + cause.signal_name) +
-          "\n";
+  text += fmt::format("  local rank {}, pid {}, at {}, {}\n", cause.local_rank, cause.pid,
+                      time_of_day(cause.time_micros),
+                      cause.signal_name.empty() ? fmt::format("exit code {}", cause.exit_code)
+                                                : "killed by " + cause.signal_name);
   for (const std::string& line : cause.evidence) text += "  " + line + "\n";
   if (!cause.error_file.empty()) text += "  error file: " + cause.error_file + "\n";
   if (!cause.stack.empty())
@@ -133,7 +134,7 @@ std::string others_text(const WorkersResult& result) {
   std::size_t ways = 0;
   for (const auto& [message, ranks] : alike) {
     if (++ways <= kWays) {
-      text += "  " + ranks_in_words(ranks) + " failed after that: " + message + "\n";
+      text += fmt::format("  {} failed after that: {}\n", ranks_in_words(ranks), message);
     } else {
       otherwise.insert(otherwise.end(), ranks.begin(), ranks.end());
     }
@@ -155,13 +156,12 @@ std::string logs_of(const WorkersResult& result) {
 
 std::string survivors_report(const WorkersResult& result) {
   if (result.survivors.empty()) return "";
-  std::string text = "regroup: " + std::to_string(result.survivors.size()) +
-                     (result.survivors.size() == 1 ? " process" : " processes") +
-                     " cannot be killed; this machine may need a look before it is used again\n";
+  std::string text = fmt::format(
+      "regroup: {} {} cannot be killed; this machine may need a look before it is used again\n",
+      result.survivors.size(), result.survivors.size() == 1 ? "process" : "processes");
   for (const Survivor& survivor : result.survivors)
-    text += "  pid " + std::to_string(survivor.pid) + " (" + survivor.name + "), state " +
-            survivor.state +
-            (survivor.wait_channel.empty() ? "" : ", waits in " + survivor.wait_channel) + "\n";
+    text += fmt::format("  pid {} ({}), state {}{}\n", survivor.pid, survivor.name, survivor.state,
+                        survivor.wait_channel.empty() ? "" : ", waits in " + survivor.wait_channel);
   return text;
 }
 

@@ -1,15 +1,17 @@
 #include "cli/show/json_account.h"
 
-#include <cstdio>
-#include <ctime>
+#include <fmt/core.h>
 
+#include <ctime>
+#include <variant>
+
+#include "base/cases.h"
 #include "base/json_text.h"
 #include "cli/show/failure_report.h"
 
 namespace regroup::cli {
 namespace {
 
-using Kind = AgentEvent::Kind;
 using Ending = RunResult::Ending;
 
 std::string time_text(std::int64_t micros) {
@@ -18,9 +20,7 @@ std::string time_text(std::int64_t micros) {
   gmtime_r(&seconds, &utc);
   char day[32];
   std::strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &utc);
-  char text[64];
-  std::snprintf(text, sizeof text, "%s.%06dZ", day, static_cast<int>(micros % 1'000'000));
-  return text;
+  return fmt::format("{}.{:06}Z", day, micros % 1'000'000);
 }
 
 JsonObject begun(const std::string& level, const std::string& event, const std::string& text,
@@ -95,8 +95,8 @@ const char* name_of(Ending ending) {
 }
 
 std::string failed_text(const ProcessFailure& failure) {
-  return "rank " + std::to_string(failure.global_rank) + " on " + failure.host +
-         " failed: " + failure.message;
+  return fmt::format("rank {} on {} failed: {}", failure.global_rank, failure.host,
+                     failure.message);
 }
 
 std::string ended_text(const RunResult& result) {
@@ -114,7 +114,7 @@ std::string ended_text(const RunResult& result) {
     case Ending::CouldNotStart:
       return result.error.message;
     case Ending::LeftBehind:
-      return std::to_string(result.workers.survivors.size()) + " processes cannot be killed";
+      return fmt::format("{} processes cannot be killed", result.workers.survivors.size());
   }
   return "";
 }
@@ -164,69 +164,78 @@ std::string json_account_of(const AgentEvent& event, View::Level level, std::int
   const auto begin = [&](const char* how, const char* name, const std::string& text) {
     return begun(how, name, text, micros);
   };
-  switch (event.kind) {
-    case Kind::Waiting:
-      return calm ? begin("info", "waiting", event.text).text() : "";
-    case Kind::Progress:
-    case Kind::Record:
-    case Kind::Metric:
-      return "";
-    case Kind::Joined: {
-      if (!calm) return "";
-      auto object = begin("info", "joined",
-                          "round " + std::to_string(event.round) + ": node " +
-                              std::to_string(event.group_rank) + " of " +
-                              std::to_string(event.group_world_size));
-      add_place(object, event);
-      object.add("local_world_size", event.local_world_size).add("world_size", event.world_size);
-      return object.add("took_ms", millis(event.took)).text();
-    }
-    case Kind::Started: {
-      if (!calm) return "";
-      auto object = begin("info", "started", "the workers run");
-      add_place(object, event);
-      return object.add("local_world_size", event.local_world_size)
-          .add("took_ms", millis(event.took))
-          .text();
-    }
-    case Kind::Failed: {
-      const bool again = event.restart <= event.max_restarts;
-      if (again && !calm) return "";
-      auto object = begin(again ? "warning" : "error", "failed", failed_text(*event.failure));
-      add_place(object, event);
-      if (again) object.add("restart", event.restart);
-      return object.add("max_restarts", event.max_restarts)
-          .raw("failure", failure_json(*event.failure))
-          .text();
-    }
-    case Kind::FailedElsewhere: {
-      if (!calm) return "";
-      auto object = begin("warning", "failed_elsewhere", event.text);
-      add_place(object, event);
-      return object.add("restart", event.restart).add("max_restarts", event.max_restarts).text();
-    }
-    case Kind::MembersChanged: {
-      if (!calm) return "";
-      auto object = begin("info", "members_changed", event.text);
-      add_place(object, event);
-      return object.text();
-    }
-    case Kind::RunFailed:
-      return begin("error", "run_failed", event.text).text();
-    case Kind::Signalled:
-      return begin("warning", "signalled", event.text).text();
-    case Kind::Noted:
-      return level == View::Level::Verbose ? begin("debug", "noted", event.text).text() : "";
-    case Kind::CheckedIn:
-      return calm && !event.text.empty() ? begin("warning", "checked_in", event.text).text() : "";
-    case Kind::Ended: {
-      const bool failed = event.result->failed();
-      if (!failed && !calm) return "";
-      return ended_json(begin(failed ? "error" : "info", "ended", ended_text(*event.result)),
-                        *event.result, report);
-    }
-  }
-  return "";
+  const auto none = [] { return std::string(); };
+  const Cases line{
+      [&](const AgentEvent::Waiting& waiting) {
+        return calm ? begin("info", "waiting", waiting.text).text() : "";
+      },
+      [&](const AgentEvent::Joined& joined) {
+        if (!calm) return none();
+        auto object = begin("info", "joined",
+                            fmt::format("round {}: node {} of {}", event.round, event.group_rank,
+                                        event.group_world_size));
+        add_place(object, event);
+        return object.add("local_world_size", event.local_world_size)
+            .add("world_size", event.world_size)
+            .add("took_ms", millis(joined.took))
+            .text();
+      },
+      [&](const AgentEvent::Started& started) {
+        if (!calm) return none();
+        auto object = begin("info", "started", "the workers run");
+        add_place(object, event);
+        return object.add("local_world_size", event.local_world_size)
+            .add("took_ms", millis(started.took))
+            .text();
+      },
+      [&](const AgentEvent::Failed& failed) {
+        const bool is_end = failed.then == AgentEvent::Failed::Then::End;
+        if (!is_end && !calm) return none();
+        auto object = begin(is_end ? "error" : "warning", "failed", failed_text(failed.failure));
+        add_place(object, event);
+        if (failed.then == AgentEvent::Failed::Then::Restart) object.add("restart", failed.restart);
+        return object.add("max_restarts", failed.max_restarts)
+            .raw("failure", failure_json(failed.failure))
+            .text();
+      },
+      [&](const AgentEvent::FailedElsewhere& failed) {
+        if (!calm) return none();
+        auto object = begin("warning", "failed_elsewhere", failed.text);
+        add_place(object, event);
+        return object.add("restart", failed.restart)
+            .add("max_restarts", failed.max_restarts)
+            .text();
+      },
+      [&](const AgentEvent::MembersChanged& changed) {
+        if (!calm) return none();
+        auto object = begin("info", "members_changed", changed.text);
+        add_place(object, event);
+        return object.text();
+      },
+      [&](const AgentEvent::RunFailed& failed) {
+        return begin("error", "run_failed", failed.text).text();
+      },
+      [&](const AgentEvent::Signalled& signalled) {
+        return begin("warning", "signalled", signalled.text).text();
+      },
+      [&](const AgentEvent::Noted& noted) {
+        return level == View::Level::Verbose ? begin("debug", "noted", noted.text).text() : "";
+      },
+      [&](const AgentEvent::CheckedIn& checked_in) {
+        if (!calm || checked_in.text.empty()) return none();
+        return begin("warning", "checked_in", checked_in.text).text();
+      },
+      [&](const AgentEvent::Ended& ended) {
+        const bool failed = ended.result.failed();
+        if (!failed && !calm) return none();
+        return ended_json(begin(failed ? "error" : "info", "ended", ended_text(ended.result)),
+                          ended.result, report);
+      },
+      [&](const AgentEvent::Progress&) { return none(); },  // For a live line.
+      [&](const EventRecord&) { return none(); },           // Records have files of their own.
+      [&](const MetricRecord&) { return none(); },
+  };
+  return std::visit(line, event.what);
 }
 
 }  // namespace regroup::cli

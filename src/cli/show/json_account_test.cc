@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <variant>
+#include <vector>
+
 namespace regroup::cli {
 namespace {
 
-using Kind = AgentEvent::Kind;
+using Event = AgentEvent;
 using Level = View::Level;
 using testing::HasSubstr;
 using testing::Not;
@@ -21,13 +25,12 @@ TEST(JsonAccount, ALineHasItsTimeLevelEventAndText) {
 
 TEST(JsonAccount, OfARound) {
   EXPECT_EQ(
-      json_account_of({.kind = Kind::Joined,
+      json_account_of({.what = Event::Joined{2500us},
                        .round = 3,
                        .group_rank = 1,
                        .group_world_size = 4,
                        .local_world_size = 2,
-                       .world_size = 8,
-                       .took = 2500us},
+                       .world_size = 8},
                       Level::Calm, kWhen),
       kTime + R"("level": "info", "event": "joined", "text": "round 3: node 1 of 4", "round": 3, )"
               R"("group_rank": 1, "group_world_size": 4, "local_world_size": 2, "world_size": 8, )"
@@ -45,7 +48,10 @@ TEST(JsonAccount, OfAFailureHasAllThatIsKnown) {
                                .message = "killed by SIGKILL",
                                .traceback = "T\n",
                                .evidence = {"one", "two"}};
-  AgentEvent event{.kind = Kind::Failed, .restart = 1, .max_restarts = 3, .failure = &failure};
+  AgentEvent event{.what = Event::Failed{.failure = failure,
+                                         .then = Event::Failed::Then::Restart,
+                                         .restart = 1,
+                                         .max_restarts = 3}};
   const std::string text = json_account_of(event, Level::Calm, kWhen);
   EXPECT_THAT(text, HasSubstr(R"("level": "warning", "event": "failed", )"));
   EXPECT_THAT(text, HasSubstr(R"("restart": 1, "max_restarts": 3, "failure": {"rank": 5, )"));
@@ -53,7 +59,7 @@ TEST(JsonAccount, OfAFailureHasAllThatIsKnown) {
   EXPECT_THAT(text, HasSubstr(R"("evidence": ["one", "two"], )"));
   EXPECT_THAT(text, HasSubstr(R"("traceback": "T\n")"));
   EXPECT_EQ(json_account_of(event, Level::Quiet, kWhen), "");
-  event.restart = 4;
+  std::get<Event::Failed>(event.what).then = Event::Failed::Then::End;
   const std::string last = json_account_of(event, Level::Quiet, kWhen);
   EXPECT_THAT(last, HasSubstr(R"("level": "error")"));
   EXPECT_THAT(last, Not(HasSubstr(R"("restart":)")));
@@ -61,8 +67,8 @@ TEST(JsonAccount, OfAFailureHasAllThatIsKnown) {
 
 TEST(JsonAccount, OfTheEnd) {
   RunResult result;
-  EXPECT_EQ(json_account_of({.kind = Kind::Ended, .result = &result}, Level::Quiet, kWhen), "");
-  EXPECT_THAT(json_account_of({.kind = Kind::Ended, .result = &result}, Level::Calm, kWhen),
+  EXPECT_EQ(json_account_of({.what = Event::Ended{result}}, Level::Quiet, kWhen), "");
+  EXPECT_THAT(json_account_of({.what = Event::Ended{result}}, Level::Calm, kWhen),
               HasSubstr(R"("ending": "succeeded", "restarts": 0})"));
   result.ending = RunResult::Ending::Failed;
   result.cause = ProcessFailure{.global_rank = 2, .host = "n1", .message = "KeyError: 1"};
@@ -70,8 +76,8 @@ TEST(JsonAccount, OfTheEnd) {
   result.workers.failures = {*result.cause,
                              {.local_rank = 1, .global_rank = 3, .host = "n1", .message = "other"}};
   result.workers.survivors = {{.pid = 9, .state = 'D', .name = "p", .wait_channel = ""}};
-  const std::string text = json_account_of({.kind = Kind::Ended, .result = &result}, Level::Quiet,
-                                           kWhen, "the report\n");
+  const std::string text =
+      json_account_of({.what = Event::Ended{result}}, Level::Quiet, kWhen, "the report\n");
   EXPECT_THAT(text, HasSubstr(R"("text": "rank 2 on n1 failed: KeyError: 1", "ending": "failed")"));
   EXPECT_THAT(text, HasSubstr(R"("other_failures": [{"rank": 3, "exit_code": 0, )"));
   EXPECT_THAT(text, HasSubstr(R"("survivors": [{"pid": 9, "name": "p", "state": "D", )"));
@@ -80,11 +86,17 @@ TEST(JsonAccount, OfTheEnd) {
 
 TEST(JsonAccount, IsOneLineEach) {
   const ProcessFailure failure{.host = "n", .message = "a\nb\r\xff", .tail = "x\n"};
-  for (const Kind kind :
-       {Kind::Waiting, Kind::Joined, Kind::Started, Kind::Failed, Kind::MembersChanged,
-        Kind::RunFailed, Kind::Signalled, Kind::CheckedIn}) {
-    const std::string text =
-        json_account_of({.kind = kind, .text = "a\nb", .failure = &failure}, Level::Verbose, kWhen);
+  const std::string lines = "a\nb";
+  const std::vector<Event::What> all = {Event::Waiting{lines},
+                                        Event::Joined{},
+                                        Event::Started{},
+                                        Event::Failed{failure},
+                                        Event::MembersChanged{lines},
+                                        Event::RunFailed{lines},
+                                        Event::Signalled{lines},
+                                        Event::CheckedIn{lines}};
+  for (const Event::What& what : all) {
+    const std::string text = json_account_of({.what = what}, Level::Verbose, kWhen);
     EXPECT_NE(text, "");
     EXPECT_EQ(text.find('\n'), std::string::npos);
   }

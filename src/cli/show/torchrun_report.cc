@@ -1,5 +1,7 @@
 #include "cli/show/torchrun_report.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <ctime>
 #include <string_view>
@@ -34,21 +36,24 @@ std::string message_of(const ProcessFailure& failure) {
   }
   if (failure.error && !failure.error->message.empty()) return failure.error->message;
   if (failure.exit_code < 0)
-    return "Signal " + std::to_string(-failure.exit_code) + " (" + failure.signal_name +
-           ") received by PID " + std::to_string(failure.pid);
+    return fmt::format("Signal {} ({}) received by PID {}", -failure.exit_code, failure.signal_name,
+                       failure.pid);
   return "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html";
 }
 
 std::string entry(std::size_t index, const ProcessFailure& failure) {
-  return "[" + std::to_string(index) + "]:\n  time      : " + time_text(failure) +
-         "\n  host      : " + failure.host +
-         "\n  rank      : " + std::to_string(failure.global_rank) +
-         " (local_rank: " + std::to_string(failure.local_rank) +
-         ")\n  exitcode  : " + std::to_string(failure.exit_code) +
-         " (pid: " + std::to_string(failure.pid) + ") " +
-         (failure.signal_name.empty() ? "" : " (" + failure.signal_name + ")") +
-         "\n  error_file: " + (failure.error_file.empty() ? kNotAvailable : failure.error_file) +
-         "\n  traceback : " + message_of(failure);
+  return fmt::format(
+      "[{}]:\n"
+      "  time      : {}\n"
+      "  host      : {}\n"
+      "  rank      : {} (local_rank: {})\n"
+      "  exitcode  : {} (pid: {}) {}\n"
+      "  error_file: {}\n"
+      "  traceback : {}",
+      index, time_text(failure), failure.host, failure.global_rank, failure.local_rank,
+      failure.exit_code, failure.pid,
+      failure.signal_name.empty() ? "" : " (" + failure.signal_name + ")",
+      failure.error_file.empty() ? kNotAvailable : failure.error_file, message_of(failure));
 }
 
 // In characters, not in bytes.
@@ -93,10 +98,19 @@ std::string torchrun_report(const std::string& name, const WorkersResult& result
   width = std::min(width, kWidest);
   const std::string border(width, '=');
   const std::string rule(width, '-');
-  return "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n" + border + "\n" +
-         title + "\n" + rule + "\nFailures:\n" +
-         (others.empty() ? "  <NO_OTHER_FAILURES>\n" : others) + rule +
-         "\nRoot Cause (first observed failure):\n" + root + "\n" + border + "\n";
+  return fmt::format(
+      "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+      "{border}\n"
+      "{title}\n"
+      "{rule}\n"
+      "Failures:\n"
+      "{others}{rule}\n"
+      "Root Cause (first observed failure):\n"
+      "{root}\n"
+      "{border}\n",
+      fmt::arg("border", border), fmt::arg("title", title), fmt::arg("rule", rule),
+      fmt::arg("others", others.empty() ? "  <NO_OTHER_FAILURES>\n" : others),
+      fmt::arg("root", root));
 }
 
 }  // namespace regroup::cli

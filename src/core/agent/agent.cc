@@ -7,6 +7,17 @@
 
 namespace regroup::core::agent {
 
+namespace {
+
+using Then = TellFailure::Then;
+
+Effects both(Effects first, const Effects& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+}  // namespace
+
 std::string_view to_string(State state) {
   switch (state) {
     case State::Unknown:
@@ -103,8 +114,37 @@ void Agent::on_started() {
   failed_ = false;
 }
 
-void Agent::on_worker_failed() {
-  if (doing_ == Doing::Running) failed_ = true;
+Effects Agent::on_worker_failed(Instant now) {
+  untold_until_ = now + settings_.news_limit;
+  if (doing_ != Doing::Running)
+    return tell_failure(doing_ == Doing::Stopping && then_ == AfterStop::Rejoin ? Then::Rejoin
+                                                                                : Then::End);
+  failed_ = true;
+  if (told_count_) return tell_decision();
+  return remaining_ > 0 ? tell_failure(Then::Restart, restart_count() + 1)
+                        : tell_failure(Then::End);
+}
+
+Effects Agent::tell_failure(Then then, int restart) {
+  if (!untold_until_) return {};
+  untold_until_.reset();
+  return {TellFailure{then, restart}};
+}
+
+// Where the order in force decides nothing about the failure, people are told later.
+Effects Agent::tell_decision() {
+  switch (order_.kind) {
+    case Order::Kind::None:
+    case Order::Kind::Closed:
+    case Order::Kind::Over:
+      return {};
+    case Order::Kind::Rejoin:
+      if (!order_.is_failure) return tell_failure(Then::Rejoin);
+      return tell_failure(Then::Restart, order_.restart_count.value_or(restart_count() + 1));
+    case Order::Kind::RunFailed:
+      return tell_failure(Then::End);
+  }
+  return {};
 }
 
 Effects Agent::on_start_failed() {
@@ -115,7 +155,7 @@ Effects Agent::on_start_failed() {
 
 Effects Agent::on_group_over(GroupEnd end, Instant now) {
   if (doing_ != Doing::Running && doing_ != Doing::Stopping) return {};
-  const bool told_to_end = doing_ == Doing::Stopping && then_ == Then::End;
+  const bool told_to_end = doing_ == Doing::Stopping && then_ == AfterStop::End;
   const bool ordered = doing_ == Doing::Stopping && !failed_;
   doing_ = Doing::Nothing;
   if (end == GroupEnd::Survived) {
@@ -159,10 +199,8 @@ Effects Agent::ask(Instant now) {
   state_ = State::Stopped;
   doing_ = Doing::Asking;
   wait_until_ = now + settings_.decision_limit;
-  Effects effects{Ask{}};
   // The coordinator may have decided while our workers were being stopped.
-  for (Effect& effect : follow_order()) effects.push_back(std::move(effect));
-  return effects;
+  return both({Ask{}}, follow_order());
 }
 
 Effects Agent::check_in(Ending ending, Instant now) {
@@ -174,9 +212,7 @@ Effects Agent::check_in(Ending ending, Instant now) {
   if (!told_count_) order_ = {};
   // Only a silence that we waited through counts.
   if (unreached_since_) unreached_since_ = now;
-  Effects effects{CheckIn{ending == Ending::Succeeded}};
-  for (Effect& effect : follow_order()) effects.push_back(std::move(effect));
-  return effects;
+  return both({CheckIn{ending == Ending::Succeeded}}, follow_order());
 }
 
 Effects Agent::fail() {
@@ -193,7 +229,8 @@ void Agent::note_end(const Order& order) {
 Effects Agent::on_order(Order order) {
   note_end(order);
   order_ = std::move(order);
-  return follow_order();
+  Effects told = tell_decision();  // Before the order is followed: that may forget it.
+  return both(std::move(told), follow_order());
 }
 
 Effects Agent::follow_order() {
@@ -231,14 +268,14 @@ Effects Agent::follow_while_running() {
       if (order_.is_ours) return {};
       if (order_.restart_count) told_count_ = order_.restart_count;
       doing_ = Doing::Stopping;
-      then_ = Then::Rejoin;
+      then_ = AfterStop::Rejoin;
       if (!order_.is_failure) return {Tell{Tell::What::MembersChanged, order_.text}, stop};
       return {Tell{Tell::What::FailedElsewhere, order_.text, order_.restart_count.value_or(0)},
               stop};
     case Order::Kind::Over:
       // We were dropped while we could not be told, and the others came to the end without us.
       doing_ = Doing::Stopping;
-      then_ = Then::Rejoin;
+      then_ = AfterStop::Rejoin;
       return {Tell{Tell::What::MembersChanged, "the run has ended without this node"}, stop};
     case Order::Kind::RunFailed:
       // A worker of ours has failed too, and the coordinator has heard of another's first. Our
@@ -246,7 +283,7 @@ Effects Agent::follow_while_running() {
       // when it comes later.
       if (order_.is_ours || (failed_ && told_count_)) return {};
       doing_ = Doing::Stopping;
-      then_ = Then::End;
+      then_ = AfterStop::End;
       return {Tell{Tell::What::RunFailed, order_.text}, stop};
   }
   return {};
@@ -271,9 +308,7 @@ Effects Agent::follow_at_the_end() {
 }
 
 Effects Agent::checked_in(std::string text, const Effects& then) {
-  Effects effects{Tell{Tell::What::CheckedIn, std::move(text)}};
-  effects.insert(effects.end(), then.begin(), then.end());
-  return effects;
+  return both({Tell{Tell::What::CheckedIn, std::move(text)}}, then);
 }
 
 void Agent::on_reach(bool reachable, Instant now) {
@@ -284,6 +319,7 @@ void Agent::on_reach(bool reachable, Instant now) {
 }
 
 std::optional<Instant> Agent::next_deadline() const {
+  if (untold_until_) return untold_until_;  // The nearest. The others are looked at after it.
   if (doing_ == Doing::CheckingIn && unreached_since_)
     return std::min(*wait_until_, *unreached_since_ + settings_.coordinator_limit);
   if (doing_ == Doing::Asking || doing_ == Doing::CheckingIn) return wait_until_;
@@ -293,6 +329,7 @@ std::optional<Instant> Agent::next_deadline() const {
 Effects Agent::on_time(Instant now) {
   const auto deadline = next_deadline();
   if (!deadline || now < *deadline) return {};
+  if (untold_until_) return tell_failure(Then::Undecided);
   if (doing_ == Doing::CheckingIn)
     return checked_in(now >= *wait_until_
                           ? "not every node has ended within the limit (--exit-barrier-timeout)"
@@ -306,7 +343,7 @@ Effects Agent::on_time(Instant now) {
 Effects Agent::leave(Ending ending, bool close) {
   ending_ = ending;
   doing_ = Doing::Leaving;
-  return {Leave{close}};
+  return both(tell_failure(Then::End), {Leave{close}});
 }
 
 Effects Agent::on_left() {
@@ -325,8 +362,8 @@ Effects Agent::on_signal(int number) {
     case Doing::Stopping:
       if (again) return {Kill{}};
       doing_ = Doing::Stopping;
-      then_ = Then::End;
-      return {Stop{number, settings_.grace}};
+      then_ = AfterStop::End;
+      return both(tell_failure(Then::End), {Stop{number, settings_.grace}});
     case Doing::Asking:
       return leave(Ending::Signalled, false);
     case Doing::CheckingIn:

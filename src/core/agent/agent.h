@@ -48,6 +48,9 @@ struct Settings {
   // A coordinator says within so long what follows from a failure here; after that this node goes
   // by what it knows.
   Duration decision_limit = 15s;
+  // People are told of a failure here together with what follows from it, if that is decided within
+  // so long.
+  Duration news_limit = 1s;
 };
 
 // How the agent's part ended.
@@ -104,6 +107,19 @@ struct Tell {
   int restart = 0;  // Of FailedElsewhere: the number of the restart that follows.
   friend bool operator==(const Tell&, const Tell&) = default;
 };
+// For people to know: a worker of ours failed, and what follows from it. Once for each
+// on_worker_failed().
+struct TellFailure {
+  enum class Then {
+    Restart,    // All are started again, for the `restart`th time.
+    Rejoin,     // All are started again for another reason: it costs no restart.
+    End,        // Our workers are not started again.
+    Undecided,  // The coordinator has not said yet.
+  };
+  Then then = Then::Undecided;
+  int restart = 0;
+  friend bool operator==(const TellFailure&, const TellFailure&) = default;
+};
 // Take this node off the lists; `close`: end the run for everybody.
 struct Leave {
   bool close = false;
@@ -113,7 +129,8 @@ struct Finish {
   Ending ending = Ending::Succeeded;
   friend bool operator==(const Finish&, const Finish&) = default;
 };
-using Effect = std::variant<Join, Start, Stop, Kill, GiveUpJoin, Ask, CheckIn, Tell, Leave, Finish>;
+using Effect = std::variant<Join, Start, Stop, Kill, GiveUpJoin, Ask, CheckIn, Tell, TellFailure,
+                            Leave, Finish>;
 using Effects = std::vector<Effect>;
 
 // How a group of workers ended.
@@ -135,7 +152,7 @@ class Agent {
   void on_started();
   Effects on_start_failed();
   // The first of them, by itself. From now on the group's end is its own doing.
-  void on_worker_failed();
+  Effects on_worker_failed(Instant now);
   Effects on_group_over(GroupEnd end, Instant now);
   // What this node is to do now; it stays in force until the next one, or the next join.
   Effects on_order(Order order);
@@ -161,7 +178,7 @@ class Agent {
 
  private:
   // What a stop is for.
-  enum class Then { Rejoin, End };
+  enum class AfterStop { Rejoin, End };
 
   Effects join();
   Effects leave(Ending ending, bool close);
@@ -173,12 +190,15 @@ class Agent {
   Effects follow_while_running();
   Effects follow_at_the_end();
   Effects checked_in(std::string text, const Effects& then);
+  // Nothing, if people know already what follows from the failure of our worker.
+  Effects tell_failure(TellFailure::Then then, int restart = 0);
+  Effects tell_decision();
   void note_end(const Order& order);
 
   Settings settings_;
   State state_ = State::Init;
   Doing doing_ = Doing::Nothing;
-  Then then_ = Then::End;
+  AfterStop then_ = AfterStop::End;
   Ending ending_ = Ending::Succeeded;
   bool close_ = false;
   bool failed_ = false;
@@ -187,6 +207,7 @@ class Agent {
   int signal_ = 0;
   Order order_;
   std::optional<Instant> wait_until_;       // For a decision, or for the others at the end.
+  std::optional<Instant> untold_until_;     // A failure here: what follows is to be decided.
   std::optional<Instant> unreached_since_;  // The coordinator.
   std::string verdict_;
   std::string end_note_;

@@ -10,6 +10,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 using Kind = Order::Kind;
+using Then = TellFailure::Then;
 using What = Tell::What;
 
 Instant at(Duration time) { return Instant{} + time; }
@@ -68,6 +69,15 @@ TEST(Agent, RestartsAsLongAsTheBudgetLasts) {
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
 }
 
+TEST(Agent, KnowsAtOnceWhatFollowsFromAFailureWhereItCountsItsOwnRestarts) {
+  Agent agent = running(1);
+  EXPECT_THAT(agent.on_worker_failed(at(0s)), only(TellFailure{Then::Restart, 1}));
+  agent.on_group_over(GroupEnd::Failed, at(0s));
+  agent.on_joined();
+  agent.on_started();
+  EXPECT_THAT(agent.on_worker_failed(at(1s)), only(TellFailure{Then::End}));
+}
+
 TEST(Agent, JoinsAgainForNothingWhenTheMembersChange) {
   Agent agent = running(1);
   EXPECT_THAT(agent.on_order(kMoreNodes),
@@ -87,7 +97,7 @@ TEST(Agent, AFailureWhileJoiningAgainCostsNothing) {
 
 TEST(Agent, AFailureBeforeTheMembersChangedCounts) {
   Agent agent = running(0);
-  agent.on_worker_failed();
+  agent.on_worker_failed(at(0s));
   agent.on_order(kMoreNodes);
   EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(0s)), only(CheckIn{false}));
 }
@@ -193,27 +203,63 @@ TEST(CoordinatedAgent, StopsAtOnceForAFailureElsewhereAndStartsWithTheCountItIsT
 
 TEST(CoordinatedAgent, WaitsForTheWordAboutItsOwnFailure) {
   Agent agent = coordinated();
-  agent.on_worker_failed();
+  agent.on_worker_failed(at(0s));
   EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(1s)), only(Ask{}));
-  EXPECT_EQ(agent.next_deadline(), at(16s));
+  EXPECT_THAT(agent.on_order(failure(1, true)),
+              ElementsAre(Effect(TellFailure{Then::Restart, 1}), Effect(Join{})));
+  EXPECT_EQ(agent.next_deadline(), std::nullopt);
+}
+
+TEST(CoordinatedAgent, TellsOfAFailureWithoutTheWordIfThatIsLate) {
+  Agent agent = coordinated();
+  EXPECT_THAT(agent.on_worker_failed(at(0s)), IsEmpty());
+  agent.on_group_over(GroupEnd::Failed, at(500ms));
+  EXPECT_EQ(agent.next_deadline(), at(1s));
+  EXPECT_THAT(agent.on_time(at(1s)), only(TellFailure{Then::Undecided}));
+  EXPECT_EQ(agent.next_deadline(), at(15500ms));
   EXPECT_THAT(agent.on_order(failure(1, true)), only(Join{}));
+}
+
+TEST(CoordinatedAgent, AFailureThatEndsTheRunPromisesNoRestart) {
+  Agent agent = coordinated(0, 3);
+  EXPECT_THAT(agent.on_worker_failed(at(0s)), IsEmpty());
+  EXPECT_THAT(agent.on_order({.kind = Kind::RunFailed, .is_ours = true, .note = "exit code 7"}),
+              only(TellFailure{Then::End}));
+}
+
+TEST(CoordinatedAgent, AFailureWhileTheMembersChangeCostsNoRestart) {
+  Agent before = coordinated();
+  before.on_worker_failed(at(0s));
+  EXPECT_THAT(before.on_order(kMoreNodes),
+              ElementsAre(Effect(TellFailure{Then::Rejoin}), Effect(kTellMoreNodes),
+                          Effect(Stop{15, 30s})));
+  Agent after = coordinated();
+  after.on_order(kMoreNodes);
+  EXPECT_THAT(after.on_worker_failed(at(0s)), only(TellFailure{Then::Rejoin}));
+}
+
+TEST(CoordinatedAgent, ASignalAfterAFailureIsTheEnd) {
+  Agent agent = coordinated();
+  agent.on_worker_failed(at(0s));
+  EXPECT_THAT(agent.on_signal(15),
+              ElementsAre(Effect(TellFailure{Then::End}), Effect(Stop{15, 30s})));
   EXPECT_EQ(agent.next_deadline(), std::nullopt);
 }
 
 TEST(CoordinatedAgent, TheWordMayComeBeforeItsWorkersHaveEnded) {
   Agent agent = coordinated();
-  agent.on_worker_failed();
-  EXPECT_THAT(agent.on_order(failure(1, true)), IsEmpty());
+  agent.on_worker_failed(at(0s));
+  EXPECT_THAT(agent.on_order(failure(1, true)), only(TellFailure{Then::Restart, 1}));
   EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(1s)),
               ElementsAre(Effect(Ask{}), Effect(Join{})));
 }
 
 TEST(CoordinatedAgent, EndsWhenNoRestartIsLeft) {
   Agent agent = coordinated();
-  agent.on_worker_failed();
+  agent.on_worker_failed(at(0s));
   agent.on_group_over(GroupEnd::Failed, at(0s));
   EXPECT_THAT(agent.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .is_ours = true}),
-              only(Leave{false}));
+              ElementsAre(Effect(TellFailure{Then::End}), Effect(Leave{false})));
   EXPECT_EQ(agent.verdict(), "");  // The failure is our own: it is told in full.
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
 }

@@ -5,20 +5,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "core/coordinator/coordinator.h"
 #include "core/rendezvous/assign_ranks.h"
 
 namespace regroup::core::coordinator {
 
 using namespace rendezvous;
-
-namespace {
-
-std::string count(std::int64_t number, const char* one, const char* many) {
-  return fmt::format("{}{}", number, number == 1 ? one : many);
-}
-
-}  // namespace
 
 void Coordinator::send(const Node& node, FromCoordinator message, Effects& effects) const {
   if (node.session) add(effects, Send{*node.session, std::move(message)});
@@ -88,9 +81,10 @@ void Coordinator::follow_up(const std::string& before, Now now, Effects& effects
   if (is_running() && last_round_.is(state_.round) && !restoring_.is_holding() &&
       !state_.wait_list.empty() &&
       static_cast<std::int64_t>(state_.participants.size()) < settings_.max_nodes) {
-    const auto waiting = static_cast<std::int64_t>(state_.wait_list.size());
+    const std::size_t waiting = state_.wait_list.size();
     stop_round({.why = Stop::Why::Members,
-                .text = count(waiting, " node wants to come in", " nodes want to come in")},
+                .text = fmt::format("{} {} to come in", count_of(waiting, "node"),
+                                    waiting == 1 ? "wants" : "want")},
                now, effects);
   }
   if (before != phase(state_)) add(effects, LeftPhase{before});

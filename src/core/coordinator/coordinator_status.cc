@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "core/coordinator/coordinator.h"
 
 namespace regroup::core::coordinator {
@@ -115,13 +116,13 @@ Progress Coordinator::progress_of(const Node& node, Instant now,
   }
   const NodeId nobody;
   if (!of_round)
-    of_round = state_.complete ? fmt::format("round {} runs with {} {}", state_.round, members,
-                                             members == 1 ? "node" : "nodes")
-                               : describe_progress(waiting(nobody, now));
+    of_round = state_.complete
+                   ? fmt::format("round {} runs with {}", state_.round, count_of(members, "node"))
+                   : describe_progress(waiting(nobody, now));
   const std::string of_group =
       fmt::format("{} of {} nodes of group {} here", odd, rules_.segment, node.claim.group);
-  progress.text = fmt::format("{}; this node waits for its group: {}", *of_round, of_group);
-  progress.brief = fmt::format("waiting for the group: {}", of_group);
+  progress.text = *of_round + "; this node waits for its group: " + of_group;
+  progress.brief = "waiting for the group: " + of_group;
   // While a round runs it is a spare like any other; before that, its join timeout is what it waits
   // for.
   progress.spare = state_.complete;

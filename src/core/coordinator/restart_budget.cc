@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace regroup::core::coordinator {
 
 using rendezvous::NodeId;
@@ -83,8 +85,8 @@ std::string RestartBudget::why_barred(const std::string& name) const {
   const auto found = strikes_.find(name);
   if (rules_.node_strikes == 0 || found == strikes_.end() || found->second < rules_.node_strikes)
     return "";
-  return fmt::format("{} was the first to fail in {} {} and is not let in again (--node-strikes)",
-                     name, found->second, found->second == 1 ? "round" : "rounds");
+  return fmt::format("{} was the first to fail in {} and is not let in again (--node-strikes)",
+                     name, count_of(found->second, "round"));
 }
 
 std::int64_t RestartBudget::restart_count(const NodeId& node) const {

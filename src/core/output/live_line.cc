@@ -1,5 +1,7 @@
 #include "core/output/live_line.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -14,7 +16,7 @@ std::int64_t whole_seconds(const LiveLine& line, Instant now) {
 
 std::string seconds_text(std::int64_t seconds) {
   constexpr std::int64_t kReadable = 1000;
-  return seconds < kReadable ? std::to_string(seconds) + " s" : in_words(seconds * Duration(1s));
+  return seconds < kReadable ? fmt::format("{} s", seconds) : in_words(seconds * Duration(1s));
 }
 
 // Characters, not bytes: a line that is too long would wrap, and could not be wiped out.

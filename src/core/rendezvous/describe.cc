@@ -1,5 +1,7 @@
 #include "core/rendezvous/describe.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 
@@ -13,9 +15,8 @@ constexpr std::size_t kMostNamed = 16;
 
 std::string range(const Settings& settings) {
   const std::string most = std::to_string(settings.max_nodes);
-  return settings.min_nodes == settings.max_nodes
-             ? most
-             : std::to_string(settings.min_nodes) + ".." + most;
+  return settings.min_nodes == settings.max_nodes ? most
+                                                  : fmt::format("{}..{}", settings.min_nodes, most);
 }
 
 std::string missing(const Wait& wait) {
@@ -30,7 +31,7 @@ std::string missing(const Wait& wait) {
     }
     if (++count <= kMostNamed) names += (count == 1 ? "" : ", ") + name;
   }
-  if (count > kMostNamed) names += " and " + std::to_string(count - kMostNamed) + " more";
+  if (count > kMostNamed) names += fmt::format(" and {} more", count - kMostNamed);
   return names.empty() ? names : "; missing: " + names;
 }
 
@@ -44,15 +45,17 @@ std::string name_of(const State& state, const NodeId& node) {
 
 std::string describe_progress(const Wait& wait) {
   const State& state = wait.state;
-  const std::string round = "round " + std::to_string(state.round);
+  const std::string round = fmt::format("round {}", state.round);
   if (state.redundancy_list.contains(wait.self))
-    return round + " is full with " + count_of(state.participants.size(), "node") +
-           "; this node is a spare and waits for one of them to leave";
+    return fmt::format(
+        "{} is full with {}; this node is a spare and waits for one of them to leave", round,
+        count_of(state.participants.size(), "node"));
   if (state.complete)
-    return round + " runs with " + count_of(state.participants.size(), "node") + "; " +
-           count_of(state.wait_list.size(), "node") + " waiting for the next";
-  std::string text = round + ": " + std::to_string(state.participants.size()) + " of " +
-                     range(wait.settings) + " nodes joined";
+    return fmt::format("{} runs with {}; {} waiting for the next", round,
+                       count_of(state.participants.size(), "node"),
+                       count_of(state.wait_list.size(), "node"));
+  std::string text = fmt::format("{}: {} of {} nodes joined", round, state.participants.size(),
+                                 range(wait.settings));
   return text + missing(wait);
 }
 
@@ -61,10 +64,10 @@ std::string describe_briefly(const Wait& wait) {
   if (state.redundancy_list.contains(wait.self))
     return "spare: waiting for one of " + count_of(state.participants.size(), "node") + " to leave";
   if (state.complete)
-    return "waiting for the round after " + std::to_string(state.round) + ", which runs with " +
-           count_of(state.participants.size(), "node");
+    return fmt::format("waiting for the round after {}, which runs with {}", state.round,
+                       count_of(state.participants.size(), "node"));
   const std::string here =
-      std::to_string(state.participants.size()) + " of " + range(wait.settings) + " here";
+      fmt::format("{} of {} here", state.participants.size(), range(wait.settings));
   return (wait.last_call_end ? "last call for nodes: " : "waiting for nodes: ") + here;
 }
 

@@ -1,11 +1,13 @@
 #include "core/rendezvous/settings.h"
 
+#include <fmt/core.h>
+
 namespace regroup::core::rendezvous {
 namespace {
 
 std::string seconds(Duration duration) {
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-  return millis % 1000 == 0 ? std::to_string(millis / 1000) + " s" : std::to_string(millis) + " ms";
+  return millis % 1000 == 0 ? fmt::format("{} s", millis / 1000) : fmt::format("{} ms", millis);
 }
 
 }  // namespace
@@ -19,14 +21,14 @@ Result<void> validate(const Settings& settings) {
   // It is part of keys, whose length stores limit.
   constexpr std::size_t kLongestRunId = 1024;
   if (settings.run_id.size() > kLongestRunId)
-    return wrong("the run id has " + std::to_string(settings.run_id.size()) +
-                 " bytes; it may have " + std::to_string(kLongestRunId));
+    return wrong(fmt::format("the run id has {} bytes; it may have {}", settings.run_id.size(),
+                             kLongestRunId));
   if (settings.min_nodes < 1)
-    return wrong("the smallest number of nodes is " + std::to_string(settings.min_nodes) +
-                 "; it must be at least 1");
+    return wrong(fmt::format("the smallest number of nodes is {}; it must be at least 1",
+                             settings.min_nodes));
   if (settings.max_nodes < settings.min_nodes)
-    return wrong("the largest number of nodes, " + std::to_string(settings.max_nodes) +
-                 ", is below the smallest, " + std::to_string(settings.min_nodes));
+    return wrong(fmt::format("the largest number of nodes, {}, is below the smallest, {}",
+                             settings.max_nodes, settings.min_nodes));
   const std::pair<const char*, Duration> durations[] = {
       {"join_timeout", settings.join_timeout},
       {"last_call_timeout", settings.last_call_timeout},
@@ -36,12 +38,12 @@ Result<void> validate(const Settings& settings) {
   };
   for (const auto& [name, duration] : durations)
     if (duration <= Duration::zero())
-      return wrong(std::string(name) + " is " + seconds(duration) + "; it must be above zero");
+      return wrong(fmt::format("{} is {}; it must be above zero", name, seconds(duration)));
   for (const auto& [name, duration] : durations)
     if (duration > kLongest) return wrong(std::string(name) + " is longer than ten years");
   if (settings.keep_alive_attempts < 1)
-    return wrong("keep_alive_max_attempt is " + std::to_string(settings.keep_alive_attempts) +
-                 "; it must be at least 1");
+    return wrong(fmt::format("keep_alive_max_attempt is {}; it must be at least 1",
+                             settings.keep_alive_attempts));
   return {};
 }
 

@@ -1,15 +1,16 @@
 #include "core/rendezvous/state.h"
 
+#include <fmt/core.h>
+
 namespace regroup::core::rendezvous {
 
 std::string to_string(const NodeId& node) {
-  return node.address + "_" + std::to_string(node.pid) + "_" + std::to_string(node.local_id);
+  return fmt::format("{}_{}_{}", node.address, node.pid, node.local_id);
 }
 
 std::string phase(const State& state) {
-  return std::to_string(state.round) + (state.closed     ? ".closed"
-                                        : state.complete ? ".complete"
-                                                         : ".open");
+  const char* name = state.closed ? "closed" : state.complete ? "complete" : "open";
+  return fmt::format("{}.{}", state.round, name);
 }
 
 }  // namespace regroup::core::rendezvous

@@ -50,6 +50,24 @@ struct SessionCounters {
   friend bool operator==(const SessionCounters&, const SessionCounters&) = default;
 };
 
+// The one list of the counters: what is told on the wire and logged is made from it.
+struct CounterRow {
+  std::uint64_t SessionCounters::*counter;
+  const char* name;  // In the answer to `regroup status`.
+  // What stands around the number in the line that SIGUSR1 logs. Nothing before it: the line begins
+  // with this counter, and with what is no counter.
+  const char* before = "";
+  const char* after = "";
+};
+inline constexpr CounterRow kCounters[] = {
+    {&SessionCounters::sessions_ever, "sessions_ever"},
+    {&SessionCounters::messages_in, "messages_in", "; messages in "},
+    {&SessionCounters::messages_out, "messages_out", ", out "},
+    {&SessionCounters::bytes_in, "bytes_in", "; in ", " bytes"},
+    {&SessionCounters::bytes_out, "bytes_out", ", out ", " bytes"},
+    {&SessionCounters::refused, "refused", "; closed: refused "},
+};
+
 struct PortStatus {
   SessionCounters counters = {};
   std::vector<RunStatus> runs = {};

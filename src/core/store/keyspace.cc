@@ -1,5 +1,7 @@
 #include "core/store/keyspace.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -238,14 +240,13 @@ Result<void> Keyspace::on(ClientId client, const Barrier& request, Effects& effe
 
 Result<void> Keyspace::admit(std::size_t more_bytes, std::size_t more_keys) const {
   if (bytes() + more_bytes > limits_.memory_bytes)
-    return fail(ErrorKind::Refused, "the store holds " + std::to_string(bytes()) +
-                                        " bytes and may not grow by " + std::to_string(more_bytes) +
-                                        ": the limit is " + std::to_string(limits_.memory_bytes));
+    return fail(ErrorKind::Refused,
+                fmt::format("the store holds {} bytes and may not grow by {}: the limit is {}",
+                            bytes(), more_bytes, limits_.memory_bytes));
   if (more_keys != 0 && values_.size() + queues_.size() + more_keys > limits_.keys)
-    return fail(ErrorKind::Refused, "the store holds " +
-                                        std::to_string(values_.size() + queues_.size()) +
-                                        " keys and may not take " + std::to_string(more_keys) +
-                                        " more: the limit is " + std::to_string(limits_.keys));
+    return fail(ErrorKind::Refused,
+                fmt::format("the store holds {} keys and may not take {} more: the limit is {}",
+                            values_.size() + queues_.size(), more_keys, limits_.keys));
   return {};
 }
 
@@ -285,9 +286,8 @@ Result<void> Keyspace::admit_entries(std::span<const Entry> entries) const {
 // One large value asked for a hundred thousand times would be an answer of a terabyte.
 Result<void> Keyspace::admit_answer(std::size_t bytes) const {
   if (bytes <= limits_.reply_bytes) return {};
-  return fail(ErrorKind::Refused, "an answer of " + std::to_string(bytes) +
-                                      " bytes exceeds the limit of " +
-                                      std::to_string(limits_.reply_bytes));
+  return fail(ErrorKind::Refused, fmt::format("an answer of {} bytes exceeds the limit of {}",
+                                              bytes, limits_.reply_bytes));
 }
 
 bool Keyspace::exists(std::string_view key) const {

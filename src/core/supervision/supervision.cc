@@ -1,5 +1,7 @@
 #include "core/supervision/supervision.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -180,11 +182,11 @@ std::string Supervision::waiting_for(Instant now) const {
     if (workers_[i].end == End::None) ranks.push_back(static_cast<int>(i));
   std::string text;
   if (ranks.empty()) {
-    text = std::to_string(left_) + (left_ == 1 ? " process" : " processes") +
-           " that the workers left behind";
+    text = fmt::format("{} {} that the workers left behind", left_,
+                       left_ == 1 ? "process" : "processes");
   } else {
-    text = std::to_string(ranks.size()) + " of " + std::to_string(workers_.size()) +
-           " workers still run (" + in_ranges(ranks) + ")";
+    text = fmt::format("{} of {} workers still run ({})", ranks.size(), workers_.size(),
+                       in_ranges(ranks));
   }
   if (!deadline_) return text;
   const std::string rest = in_words(std::max(*deadline_ - now, Duration{}));

@@ -1,6 +1,7 @@
 #include "io/cgroup/cgroup.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,7 +74,7 @@ struct Trunk {
 
 bool Trunk::is_alone() const {
   const auto processes = read_text(own + "/cgroup.procs");
-  return processes && *processes == std::to_string(::getpid()) + "\n";
+  return processes && *processes == fmt::format("{}\n", ::getpid());
 }
 
 void Trunk::enable_in_own_group() {
@@ -134,7 +135,8 @@ Result<void> grow(Group& leaf, const Group& tree, const std::string& name, const
   leaf.path = *made;
   leaf.fd = Descriptor(::open((leaf.path + file).c_str(), flags | O_CLOEXEC));
   if (!leaf.fd)
-    return fail(ErrorKind::Io, "cannot open " + leaf.path + file + ": " + std::strerror(errno));
+    return fail(ErrorKind::Io,
+                fmt::format("cannot open {}{}: {}", leaf.path, file, std::strerror(errno)));
   return {};
 }
 
@@ -176,9 +178,9 @@ Result<std::unique_ptr<CgroupTree>> CgroupTree::open(const std::string& name,
   }
   if (!v1 && !v2)
     return fail(ErrorKind::Refused,
-                "cannot make a control group for the workers: no hierarchy is mounted where "
-                "this process can see its own group (see " +
-                    view.proc + "/self/mountinfo)" + kHowToGetOne);
+                fmt::format("cannot make a control group for the workers: no hierarchy is mounted "
+                            "where this process can see its own group (see {}/self/mountinfo){}",
+                            view.proc, kHowToGetOne));
   if (!trunk->unified && !trunk->memory_v1)
     return fail(ErrorKind::Io, "no control groups for the workers: " + why + kHowToGetOne);
   return std::unique_ptr<CgroupTree>(
@@ -202,7 +204,7 @@ bool CgroupTree::counts_memory() const { return impl_->trunk->counts; }
 Result<std::unique_ptr<CgroupLeaf>> CgroupTree::make_leaf(const std::string& name,
                                                           std::uint64_t memory_limit) {
   const auto no_leaf = [&](ErrorKind kind, const std::string& why) {
-    return fail(kind, "no control group for worker " + name + ": " + why);
+    return fail(kind, fmt::format("no control group for worker {}: {}", name, why));
   };
   if (!is_name(name)) return no_leaf(ErrorKind::InvalidArgument, "it cannot have that name");
   const Trunk& trunk = *impl_->trunk;
@@ -218,8 +220,9 @@ Result<std::unique_ptr<CgroupLeaf>> CgroupTree::make_leaf(const std::string& nam
 
   if (memory_limit == 0) return std::unique_ptr<CgroupLeaf>(new CgroupLeaf(std::move(leaf)));
   if (!trunk.counts)
-    return no_leaf(ErrorKind::Refused, "a memory limit needs the memory controller, and " +
-                                           trunk.unified.path + " has none" + kHowToGetOne);
+    return no_leaf(ErrorKind::Refused,
+                   fmt::format("a memory limit needs the memory controller, and {} has none{}",
+                               trunk.unified.path, kHowToGetOne));
   leaf->limited = true;
   // If swap were allowed, the limit would only make the worker slow. Where swap is not counted the
   // files are missing, which is fine.
@@ -229,7 +232,7 @@ Result<std::unique_ptr<CgroupLeaf>> CgroupTree::make_leaf(const std::string& nam
   const std::string bytes = std::to_string(memory_limit);
   if (const int error = write_text(file, bytes))
     return no_leaf(ErrorKind::Io,
-                   "cannot write " + bytes + " to " + file + ": " + std::strerror(error));
+                   fmt::format("cannot write {} to {}: {}", bytes, file, std::strerror(error)));
   if (is_v1)
     write_text(leaf->memory_v1.path + "/memory.memsw.limit_in_bytes", bytes);
   else

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,13 +46,13 @@ Result<std::string> make_group(const std::string& parent, const std::string& nam
   for (int i = 2; i <= kNamesTried + 1; ++i) {
     if (::mkdir(path.c_str(), kMode) == 0) return path;
     if (errno != EEXIST)
-      return fail(ErrorKind::Io, "cannot make " + path + ": " + std::strerror(errno));
+      return fail(ErrorKind::Io, fmt::format("cannot make {}: {}", path, std::strerror(errno)));
     path = wanted;
-    path += "." + std::to_string(i);
+    path += fmt::format(".{}", i);
   }
-  return fail(ErrorKind::Io, "cannot make " + wanted + ": it and " +
-                                 std::to_string(kNamesTried - 1) +
-                                 " more of the name are in use. Remove those that are not needed.");
+  return fail(ErrorKind::Io, fmt::format("cannot make {}: it and {} more of the name are in use. "
+                                         "Remove those that are not needed.",
+                                         wanted, kNamesTried - 1));
 }
 
 void remove_abandoned_groups(const std::string& parent, const std::string& prefix) {

@@ -178,7 +178,8 @@ TEST(Cgroups, WhatStillLivesKeepsItsGroup) {
   const std::vector<std::string> directories = (*tree)->directories();
   const pid_t child = start_in(**leaf, [] { ::pause(); });
   // It has joined every hierarchy when the last one has it.
-  while (read_text(directories.back() + "/0/cgroup.procs").value_or("x").empty()) ::usleep(100);
+  EXPECT_TRUE(eventually(
+      [&] { return !read_text(directories.back() + "/0/cgroup.procs").value_or("").empty(); }));
   leaf->reset();
   tree->reset();
   EXPECT_EQ(left_behind(name_of_test()), directories);

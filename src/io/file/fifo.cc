@@ -1,6 +1,7 @@
 #include "io/file/fifo.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,7 +22,7 @@ namespace {
 
 tl::unexpected<Error> cannot_make(const std::string& path, const std::string& why,
                                   ErrorKind kind = ErrorKind::InvalidArgument) {
-  return fail(kind, "cannot make the pipe " + path + ": " + why);
+  return fail(kind, fmt::format("cannot make the pipe {}: {}", path, why));
 }
 
 // Whether the file at the path is a left-over that no process uses; if so, it is removed.
@@ -150,8 +151,8 @@ Result<void> write_to_fifo(const std::string& path, std::string_view text, Durat
   const std::string what = "cannot write to the pipe " + path + ": ";
   if (text.size() > PIPE_BUF)
     return fail(ErrorKind::InvalidArgument,
-                what + std::to_string(text.size()) + " bytes are more than the " +
-                    std::to_string(PIPE_BUF) + " that it takes at once.");
+                fmt::format("{}{} bytes are more than the {} that it takes at once.", what,
+                            text.size(), PIPE_BUF));
   const Descriptor fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd && errno == ENXIO)
     return fail(ErrorKind::Connection, what + "nobody reads it. Its launcher has ended.");

@@ -1,6 +1,7 @@
 #include "io/file/locked_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,8 +18,7 @@ namespace regroup::io {
 namespace {
 
 tl::unexpected<Error> file_error(const char* action, const std::string& path) {
-  return fail(ErrorKind::Io,
-              std::string("cannot ") + action + " '" + path + "': " + std::strerror(errno));
+  return fail(ErrorKind::Io, fmt::format("cannot {} '{}': {}", action, path, std::strerror(errno)));
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ bool LockedFile::is(const FileAnchor& anchor) const {
 
 Result<FileAnchor> LockedFile::anchor() const {
   // Not a duplicate of our descriptor, which would share the lock and keep it.
-  const std::string self = "/proc/self/fd/" + std::to_string(fd_.get());
+  const std::string self = fmt::format("/proc/self/fd/{}", fd_.get());
   Descriptor fd(::open(self.c_str(), O_PATH | O_CLOEXEC));
   if (!fd) return failed("hold on to");
   return FileAnchor(std::move(fd));
@@ -113,7 +113,7 @@ Result<void> remove_file(const std::string& path) {
 }
 
 Result<void> write_file(const std::string& path, std::string_view contents) {
-  const std::string fresh = path + ".new." + std::to_string(::getpid());
+  const std::string fresh = fmt::format("{}.new.{}", path, ::getpid());
   Descriptor fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd) return file_error("write", path);
   const bool whole =

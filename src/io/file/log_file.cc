@@ -1,6 +1,7 @@
 #include "io/file/log_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,8 +18,8 @@ Descriptor open_empty(const std::string& path) {
 }
 
 tl::unexpected<Error> file_error(const char* action, const std::string& path) {
-  return fail(ErrorKind::Io, std::string("cannot ") + action + " the log file '" + path +
-                                 "': " + error_in_words(errno));
+  return fail(ErrorKind::Io,
+              fmt::format("cannot {} the log file '{}': {}", action, path, error_in_words(errno)));
 }
 
 }  // namespace
@@ -35,7 +36,7 @@ Result<void> LogFile::rotate(int keep) {
     if (::ftruncate(fd_.get(), 0) != 0) return file_error("empty", path_);
     return {};
   }
-  const auto numbered = [&](int number) { return path_ + "." + std::to_string(number); };
+  const auto numbered = [&](int number) { return fmt::format("{}.{}", path_, number); };
   for (int number = keep - 1; number >= 1; --number)
     if (std::rename(numbered(number).c_str(), numbered(number + 1).c_str()) != 0 && errno != ENOENT)
       return file_error("rename", numbered(number));

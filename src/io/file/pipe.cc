@@ -1,6 +1,7 @@
 #include "io/file/pipe.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
@@ -15,7 +16,7 @@ namespace {
 
 tl::unexpected<Error> no_descriptor(const char* what) {
   const int error = errno;
-  std::string message = std::string("cannot ") + what + ": " + error_in_words(error);
+  std::string message = fmt::format("cannot {}: {}", what, error_in_words(error));
   if (error == EMFILE) message += ". Raise the limit on open files (ulimit -n).";
   return fail(ErrorKind::Io, std::move(message));
 }

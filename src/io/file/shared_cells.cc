@@ -1,6 +1,7 @@
 #include "io/file/shared_cells.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,8 +18,9 @@ static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 constexpr int kSize = F_SEAL_SHRINK | F_SEAL_GROW;
 
 tl::unexpected<Error> cannot(const char* what, const std::string& path, int error) {
-  return fail(ErrorKind::Io, std::string("cannot ") + what + " the file " + path +
-                                 ", which two processes are to share: " + error_in_words(error));
+  return fail(ErrorKind::Io,
+              fmt::format("cannot {} the file {}, which two processes are to share: {}", what, path,
+                          error_in_words(error)));
 }
 
 }  // namespace
@@ -43,8 +45,7 @@ Result<void> SharedCells::map(int fd) {
 Result<std::unique_ptr<SharedCells>> SharedCells::create(std::size_t cells) {
   Descriptor fd(::memfd_create("regroup_cells", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return cannot("make", "in memory", errno);
-  const std::string path =
-      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd.get());
+  const std::string path = fmt::format("/proc/{}/fd/{}", ::getpid(), fd.get());
   if (::fchmod(fd.get(), S_IRUSR | S_IWUSR) != 0) return cannot("make", path, errno);
   // Its memory is reserved now: with none left, a store into a hole would kill us.
   if (const int error = ::posix_fallocate(

@@ -1,5 +1,7 @@
 #include "io/machine/topology.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -55,7 +57,7 @@ std::vector<int> numbers_in(const std::string& directory, std::string_view prefi
 std::map<int, int> node_of_each_cpu(const std::string& nodes) {
   std::map<int, int> node_of;
   for (const int node : numbers_in(nodes, "node"))
-    for (const int cpu : read_cpu_list(nodes + "/node" + std::to_string(node) + "/cpulist"))
+    for (const int cpu : read_cpu_list(fmt::format("{}/node{}/cpulist", nodes, node)))
       node_of[cpu] = node;
   return node_of;
 }
@@ -68,7 +70,7 @@ int outermost_cache(const std::string& caches) {
   int outermost = 0;
   int cache = -1;
   for (const int index : numbers_in(caches, "index")) {
-    const std::string directory = caches + "/index" + std::to_string(index);
+    const std::string directory = fmt::format("{}/index{}", caches, index);
     const std::string type = read_text(directory + "/type").value_or(std::string());
     if (!type.starts_with("Unified") && !type.starts_with("Data")) continue;
     const int level = read_number(directory + "/level").value_or(0);
@@ -82,7 +84,8 @@ int outermost_cache(const std::string& caches) {
 int device_node(const std::string& root, const Gpu& gpu, const std::set<int>& nodes) {
   if (nodes.size() == 1) return *nodes.begin();
   if (gpu.pci_address.empty()) return -1;
-  const auto node = read_number(root + "/sys/bus/pci/devices/" + gpu.pci_address + "/numa_node");
+  const auto node =
+      read_number(fmt::format("{}/sys/bus/pci/devices/{}/numa_node", root, gpu.pci_address));
   if (!node) return -1;
   return std::max(*node, 0);  // The firmware did not say. torchrun takes 0, and so do we.
 }
@@ -112,17 +115,16 @@ Result<Topology> read_topology(const std::vector<Gpu>& gpus, const std::vector<i
                                const std::string& root) {
   const std::string cpus = root + "/sys/devices/system/cpu";
   const std::vector<int> online = read_cpu_list(cpus + "/online");
-  if (online.empty()) {
-    std::string message = "cannot tell which CPUs belong together: ";
-    message.append(cpus).append("/online says nothing. Mount /sys, or leave out --numa-binding");
-    return fail(ErrorKind::Io, std::move(message));
-  }
+  if (online.empty())
+    return fail(ErrorKind::Io, fmt::format("cannot tell which CPUs belong together: {}/online says "
+                                           "nothing. Mount /sys, or leave out --numa-binding",
+                                           cpus));
   const auto node_of = node_of_each_cpu(root + "/sys/devices/system/node");
 
   Topology topology;
   std::set<int> nodes;
   for (const int id : online) {
-    const std::string directory = cpus + "/cpu" + std::to_string(id);
+    const std::string directory = fmt::format("{}/cpu{}", cpus, id);
     const auto node = node_of.find(id);
     Cpu cpu;
     cpu.id = id;

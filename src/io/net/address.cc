@@ -1,6 +1,7 @@
 #include "io/net/address.h"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
@@ -27,7 +28,8 @@ Addresses look_up(const std::string& host, std::uint16_t port, int flags) {
   hints.ai_flags = flags;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0)
-    return fail(ErrorKind::Connection, "cannot resolve '" + host + "': " + gai_strerror(error));
+    return fail(ErrorKind::Connection,
+                fmt::format("cannot resolve '{}': {}", host, gai_strerror(error)));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
   std::vector<Address> addresses;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
@@ -79,7 +81,7 @@ std::string join_host_port(std::string_view host, std::uint16_t port) {
   if (v6) joined += '[';
   joined += host;
   if (v6) joined += ']';
-  return joined + ':' + std::to_string(port);
+  return fmt::format("{}:{}", joined, port);
 }
 
 Addresses resolve(const std::string& host, std::uint16_t port, Instant deadline) {
@@ -92,7 +94,8 @@ Addresses resolve(const std::string& host, std::uint16_t port, Instant deadline)
       promise.set_value(look_up_name(host, port));
     }).detach();
   } catch (const std::system_error& error) {
-    return fail(ErrorKind::Io, "cannot resolve '" + host + "': no thread for it, " + error.what());
+    return fail(ErrorKind::Io,
+                fmt::format("cannot resolve '{}': no thread for it, {}", host, error.what()));
   }
   const std::chrono::steady_clock::time_point until(deadline.since_start);
   if (answer.wait_until(until) != std::future_status::ready)

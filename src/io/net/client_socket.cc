@@ -1,5 +1,6 @@
 #include "io/net/client_socket.h"
 
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -37,7 +38,7 @@ Result<void> wait_for(int fd, short events, Instant deadline, const char* what) 
 Result<ClientSocket> ClientSocket::connect(const Address& address, Instant deadline) {
   const auto refused = [&](int error) {
     return fail(ErrorKind::Connection,
-                "cannot connect to " + address.text() + ": " + std::strerror(error));
+                fmt::format("cannot connect to {}: {}", address.text(), std::strerror(error)));
   };
   Descriptor made(
       ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));

@@ -1,5 +1,6 @@
 #include "io/process/guard.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -33,9 +34,10 @@ bool wait_until(int fd, short events) {
 
 Result<std::unique_ptr<Guard>> Guard::start() {
   const auto failed = [](const char* what) {
-    return fail(ErrorKind::Io, std::string("cannot start the guard that cleans up after us: ") +
-                                   what + ": " + std::strerror(errno) +
-                                   ". Check ulimit -n, ulimit -u and pids.max of the container.");
+    return fail(ErrorKind::Io,
+                fmt::format("cannot start the guard that cleans up after us: {}: {}. Check ulimit "
+                            "-n, ulimit -u and pids.max of the container.",
+                            what, std::strerror(errno)));
   };
   // Packets: a line arrives whole or not at all.
   std::array<int, 2> ends;
@@ -80,8 +82,8 @@ Guard::~Guard() {
 }
 
 pid_t Guard::pid() const { return pid_; }
-void Guard::watch_session(pid_t leader) { tell("+" + std::to_string(leader)); }
-void Guard::forget_session(pid_t leader) { tell("-" + std::to_string(leader)); }
+void Guard::watch_session(pid_t leader) { tell(fmt::format("+{}", leader)); }
+void Guard::forget_session(pid_t leader) { tell(fmt::format("-{}", leader)); }
 void Guard::watch_cgroup(const std::string& directory) { tell("c" + directory); }
 
 void Guard::tell(const std::string& line) {

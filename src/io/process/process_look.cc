@@ -1,5 +1,6 @@
 #include "io/process/process_look.h"
 
+#include <fmt/core.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -69,9 +70,7 @@ constexpr Call kCalls[] = {
     {SYS_io_getevents, "io_getevents", false},
 };
 
-std::string under(pid_t pid, const char* name) {
-  return "/proc/" + std::to_string(pid) + "/" + name;
-}
+std::string under(pid_t pid, const char* name) { return fmt::format("/proc/{}/{}", pid, name); }
 
 // The number after "Name:" in a file of such lines.
 template <class T>
@@ -93,7 +92,7 @@ void read_call(pid_t pid, ProcessLook& look) {
   const char* const end = text->data() + text->size();
   const auto [after, error] = std::from_chars(text->data(), end, number);
   if (error != std::errc{} || number < 0) return;
-  look.system_call = "system call " + std::to_string(number);
+  look.system_call = fmt::format("system call {}", number);
   for (const Call& call : kCalls) {
     if (call.number != number) continue;
     look.system_call = call.name;

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
@@ -82,8 +83,10 @@ std::string complaint(const ProcessSpec& spec) {
     numbers.insert(numbers.end(), spec.memory->nodes.begin(), spec.memory->nodes.end());
   for (const int number : numbers)
     if (number < 0 || number > kLargestNumber)
-      return "cannot start " + printable(spec.argv[0]) + " bound to CPU or NUMA node " +
-             std::to_string(number) + ": there is none. They are numbered from 0; see lscpu.";
+      return fmt::format(
+          "cannot start {} bound to CPU or NUMA node {}: there is none. They are numbered from 0; "
+          "see lscpu.",
+          printable(spec.argv[0]), number);
   return {};
 }
 

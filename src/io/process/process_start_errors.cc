@@ -1,6 +1,7 @@
 #include "io/process/process_start_errors.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -70,11 +71,12 @@ Error explain_missing_interpreter(const std::string& start, const std::string& p
     return wrong(start + printable(path) +
                  " exists, but the loader it was linked with does not: it was built for another "
                  "system or C library. See `file` and `ldd` of it.");
-  return wrong(start + "the first line of " + printable(path) + " names the interpreter " +
-               printable(interpreter) + ", which does not exist." +
-               (interpreter.ends_with('\r')
-                    ? " The line ends with a carriage return: convert the file with dos2unix."
-                    : " Install it, or correct the line."));
+  return wrong(
+      fmt::format("{}the first line of {} names the interpreter {}, which does not exist.{}", start,
+                  printable(path), printable(interpreter),
+                  interpreter.ends_with('\r')
+                      ? " The line ends with a carriage return: convert the file with dos2unix."
+                      : " Install it, or correct the line."));
 }
 
 Error explain_not_found(const std::string& start, const Plan& plan) {
@@ -88,15 +90,15 @@ Error explain_not_found(const std::string& start, const Plan& plan) {
   const std::string directory =
       spec.directory.empty() ? "the working directory" : printable(spec.directory);
   if (program.find('/') != std::string::npos)
-    return wrong(start + "no such file" +
-                 (program.starts_with('/') ? "" : ", as seen from " + directory) +
-                 ". Check the spelling, and that the file is on this machine.");
+    return wrong(
+        fmt::format("{}no such file{}. Check the spelling, and that the file is on this machine.",
+                    start, program.starts_with('/') ? "" : ", as seen from " + directory));
   std::string message =
-      start + "no such file in PATH (" + std::string(search_path(spec.environment)) + ").";
+      fmt::format("{}no such file in PATH ({}).", start, search_path(spec.environment));
   const bool here = !program.empty() && ::access(seen_from(spec, program).c_str(), F_OK) == 0;
   if (here)
-    return wrong(message + " There is one in " + directory + ": write " +
-                 printable("./" + program) + " to run that.");
+    return wrong(fmt::format("{} There is one in {}: write {} to run that.", message, directory,
+                             printable("./" + program)));
   return wrong(message + " Check the spelling, or give the path of the file.");
 }
 
@@ -104,24 +106,27 @@ Error explain_no_access(const std::string& start, const Plan& plan, const std::s
   struct stat file {};
   struct statvfs mount {};
   if (::stat(path.c_str(), &file) != 0)
-    return refused(start + "user id " + std::to_string(::geteuid()) + " may not look into " +
-                   printable(path) + ": " + std::strerror(errno) +
-                   ". Check the permissions of the directories above it.");
+    return refused(fmt::format(
+        "{}user id {} may not look into {}: {}. Check the permissions of the directories above it.",
+        start, ::geteuid(), printable(path), std::strerror(errno)));
   if (S_ISDIR(file.st_mode)) return wrong(start + printable(path) + " is a directory.");
   if (!S_ISREG(file.st_mode)) return wrong(start + printable(path) + " is not a regular file.");
   if (::statvfs(path.c_str(), &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0)
-    return refused(start + "the file system of " + printable(path) +
-                   " is mounted noexec. Move the file to another, or run it with its interpreter: "
-                   "python " +
-                   plan.spec->argv[0] + ".");
+    return refused(
+        fmt::format("{}the file system of {} is mounted noexec. Move the file to another, or run "
+                    "it with its interpreter: python {}.",
+                    start, printable(path), plan.spec->argv[0]));
   if (::access(path.c_str(), X_OK) != 0)
-    return wrong(start + printable(path) + " is not executable by user id " +
-                 std::to_string(::geteuid()) + " (mode " + octal(file.st_mode) +
-                 "). Make it so with chmod +x, or run it with its interpreter.");
+    return wrong(
+        fmt::format("{}{} is not executable by user id {} (mode {}). Make it so with chmod +x, or "
+                    "run it with its interpreter.",
+                    start, printable(path), ::geteuid(), octal(file.st_mode)));
   const std::string interpreter = interpreter_of(beginning_of(path));
-  return refused(start + "permission denied for " + printable(path) +
-                 (interpreter.empty() ? "" : " or its interpreter " + printable(interpreter)) +
-                 ". Check the permissions of both, and the rules of SELinux or AppArmor.");
+  return refused(
+      fmt::format("{}permission denied for {}{}. Check the permissions of both, and the rules of "
+                  "SELinux or AppArmor.",
+                  start, printable(path),
+                  interpreter.empty() ? "" : " or its interpreter " + printable(interpreter)));
 }
 
 Error explain_too_big(const std::string& start, const ProcessSpec& spec) {
@@ -133,11 +138,12 @@ Error explain_too_big(const std::string& start, const ProcessSpec& spec) {
       total += one.size() + 1 + sizeof(char*);
       if (one.size() > largest->size()) largest = &one;
     }
-  std::string message = start + "arguments and environment together are " + std::to_string(total) +
-                        " bytes, more than the kernel takes.";
+  std::string message =
+      fmt::format("{}arguments and environment together are {} bytes, more than the kernel takes.",
+                  start, total);
   if (largest->size() >= kMostOfOne)
-    message += " A single one may have 128 KiB; " + printable(largest->substr(0, 40)) + "… has " +
-               std::to_string(largest->size()) + " bytes.";
+    message += fmt::format(" A single one may have 128 KiB; {}… has {} bytes.",
+                           printable(largest->substr(0, 40)), largest->size());
   return wrong(message +
                " Pass long values in a file, or raise ulimit -s, a quarter of which is "
                "the limit for all.");
@@ -152,9 +158,10 @@ Error explain_no_room(const std::string& start, int error) {
   ::getrlimit(RLIMIT_NPROC, &processes);
   const std::string limit =
       processes.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(processes.rlim_cur);
-  return refused(start + "the system refuses another process: " + std::strerror(error) +
-                 ". Check ulimit -u (" + limit +
-                 "), pids.max of the container or cgroup, and kernel.pid_max.");
+  return refused(
+      fmt::format("{}the system refuses another process: {}. Check ulimit -u ({}), pids.max of the "
+                  "container or cgroup, and kernel.pid_max.",
+                  start, std::strerror(error), limit));
 }
 
 Error explain_execute(const std::string& start, const Plan& plan, const StartFailure& failure) {
@@ -169,8 +176,10 @@ Error explain_execute(const std::string& start, const Plan& plan, const StartFai
     case ENOEXEC: {
       utsname machine{};
       ::uname(&machine);
-      return wrong(start + printable(path) + " is neither a program for this machine (" +
-                   machine.machine + ") nor a script. Check with `file` what it was built for.");
+      return wrong(
+          fmt::format("{}{} is neither a program for this machine ({}) nor a script. Check with "
+                      "`file` what it was built for.",
+                      start, printable(path), machine.machine));
     }
     case ETXTBSY:
       return refused(start + printable(path) +
@@ -182,8 +191,8 @@ Error explain_execute(const std::string& start, const Plan& plan, const StartFai
     case EAGAIN:
       return explain_no_room(start, failure.error);
     default:
-      return refused(start + "executing " + printable(path) +
-                     " failed: " + std::strerror(failure.error) + ".");
+      return refused(fmt::format("{}executing {} failed: {}.", start, printable(path),
+                                 std::strerror(failure.error)));
   }
 }
 
@@ -194,8 +203,8 @@ Error explain_directory(const std::string& start, const std::string& directory, 
                  " does not exist. Create it on this machine, or check that its file "
                  "system is mounted.");
   if (error == ENOTDIR) return wrong(subject + " is not a directory.");
-  return refused(subject + " cannot be entered by user id " + std::to_string(::geteuid()) + ": " +
-                 std::strerror(error) + ".");
+  return refused(fmt::format("{} cannot be entered by user id {}: {}.", subject, ::geteuid(),
+                             std::strerror(error)));
 }
 
 Error explain_fork(const std::string& start, const ProcessSpec& spec, int error) {
@@ -205,10 +214,11 @@ Error explain_fork(const std::string& start, const ProcessSpec& spec, int error)
                    ". Raise the limit on open files (ulimit -n): every process takes one.");
   if (error == ENOSYS) return refused(start + "the kernel has no pidfds; Linux 5.4 is needed.");
   if (spec.cgroup >= 0)
-    return refused(start + "it cannot be born in its cgroup: " + std::strerror(error) +
-                   ". Check that the cgroup still exists, is ours to write to, and gives no "
-                   "controllers to groups below it.");
-  return refused(start + "fork failed: " + std::strerror(error) + ".");
+    return refused(
+        fmt::format("{}it cannot be born in its cgroup: {}. Check that the cgroup still exists, is "
+                    "ours to write to, and gives no controllers to groups below it.",
+                    start, std::strerror(error)));
+  return refused(fmt::format("{}fork failed: {}.", start, std::strerror(error)));
 }
 
 }  // namespace
@@ -221,31 +231,34 @@ Error explain(const Plan& plan, const StartFailure& failure) {
     case StartStep::Fork:
       return explain_fork(start, spec, failure.error);
     case StartStep::Session:
-      return refused(start + "it cannot get a session of its own: " + reason + ".");
+      return refused(fmt::format("{}it cannot get a session of its own: {}.", start, reason));
     case StartStep::ParentDeath:
-      return refused(start + "it cannot be tied to our life (parent-death signal): " + reason +
-                     ".");
-    case StartStep::Join:
-      return refused(start + "it cannot join its cgroup: " + reason +
-                     ". Check that the cgroup still exists and is ours to write to.");
-    case StartStep::Descriptors:
       return refused(
-          start + "its input, output or errors (descriptors " +
-          list({spec.input, spec.output, spec.errors}) + ") cannot be set up: " + reason +
-          (failure.error == EMFILE ? ". Raise the limit on open files (ulimit -n)." : "."));
+          fmt::format("{}it cannot be tied to our life (parent-death signal): {}.", start, reason));
+    case StartStep::Join:
+      return refused(
+          fmt::format("{}it cannot join its cgroup: {}. Check that the cgroup still exists and is "
+                      "ours to write to.",
+                      start, reason));
+    case StartStep::Descriptors:
+      return refused(fmt::format(
+          "{}its input, output or errors (descriptors {}) cannot be set up: {}{}", start,
+          list({spec.input, spec.output, spec.errors}), reason,
+          failure.error == EMFILE ? ". Raise the limit on open files (ulimit -n)." : "."));
     case StartStep::Directory:
       return explain_directory(start, spec.directory, failure.error);
     case StartStep::Affinity:
-      return wrong(start + "it cannot be bound to CPUs " + list(spec.cpus) + ": " + reason +
-                   ". None of them may be used here; Cpus_allowed_list in /proc/self/status has "
-                   "those that may.");
+      return wrong(
+          fmt::format("{}it cannot be bound to CPUs {}: {}. None of them may be used here; "
+                      "Cpus_allowed_list in /proc/self/status has those that may.",
+                      start, list(spec.cpus), reason));
     case StartStep::Memory:
-      return refused(
-          start + "its memory cannot be bound to NUMA nodes " + list(spec.memory->nodes) +
-          " (policy " + std::to_string(spec.memory->mode) + "): " + reason +
-          (failure.error == EPERM
-               ? ". Containers allow it only with the capability SYS_NICE."
-               : ". Mems_allowed_list in /proc/self/status has the nodes that may be used."));
+      return refused(fmt::format(
+          "{}its memory cannot be bound to NUMA nodes {} (policy {}): {}{}", start,
+          list(spec.memory->nodes), spec.memory->mode, reason,
+          failure.error == EPERM
+              ? ". Containers allow it only with the capability SYS_NICE."
+              : ". Mems_allowed_list in /proc/self/status has the nodes that may be used."));
     case StartStep::Execute:
       return explain_execute(start, plan, failure);
   }

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
@@ -115,7 +116,7 @@ std::optional<ProcessInfo> parse_process_stat(std::string_view line) {
 
 std::optional<ProcessInfo> find_process(pid_t pid) {
   StatBuffer buffer;
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  const std::string path = fmt::format("/proc/{}/stat", pid);
   return parse_process_stat(read_start(AT_FDCWD, path.c_str(), buffer));
 }
 
@@ -138,7 +139,7 @@ std::vector<ProcessInfo> list_processes() {
 
 std::string wait_channel(pid_t pid) {
   std::array<char, 256> buffer;
-  const std::string path = "/proc/" + std::to_string(pid) + "/wchan";
+  const std::string path = fmt::format("/proc/{}/wchan", pid);
   const std::string_view channel = read_start(AT_FDCWD, path.c_str(), buffer);
   return channel == "0" ? "" : std::string(channel);
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,13 +22,12 @@
 
 #include "base/check.h"
 #include "io/loop/clock.h"
+#include "io/loop/eventually_testing.h"
 #include "io/loop/loop.h"
 #include "io/process/process.h"
 #include "io/process/process_table.h"
 
 namespace regroup::io {
-
-inline constexpr Duration kGenerous = 60s;
 
 inline ProcessSpec command(std::vector<std::string> argv) {
   return {.argv = std::move(argv), .environment = {"PATH=/usr/bin:/bin"}};
@@ -93,17 +91,6 @@ inline std::string output_of(ProcessSpec spec) {
   std::string text = pipe.read_all();
   end_of(process);
   return text;
-}
-
-// For events that are not reported to us: looks again and again.
-inline bool eventually(const std::function<bool()>& condition) {
-  const Instant until = deadline_after(kGenerous);
-  while (!condition()) {
-    if (now() > until) return false;
-    ::sched_yield();
-    ::usleep(1000);
-  }
-  return true;
 }
 
 inline bool lives(pid_t pid) {

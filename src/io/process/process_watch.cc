@@ -1,5 +1,6 @@
 #include "io/process/process_watch.h"
 
+#include <fmt/core.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,8 +22,7 @@ Result<std::unique_ptr<ProcessWatch>> ProcessWatch::open(pid_t pid) {
   if (fd) return std::unique_ptr<ProcessWatch>(new ProcessWatch(pid, std::move(fd)));
   // EINVAL: the number of a thread, not of a process.
   if (errno == ESRCH || errno == EINVAL) return nullptr;
-  std::string message =
-      "cannot watch process " + std::to_string(pid) + ": " + error_in_words(errno);
+  std::string message = fmt::format("cannot watch process {}: {}", pid, error_in_words(errno));
   if (errno == EMFILE) message += ". Raise the limit on open files (ulimit -n).";
   return fail(ErrorKind::Io, std::move(message));
 }

@@ -1,6 +1,7 @@
 #include "io/process/signals.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,8 +20,8 @@ std::string signal_name(int number) {
   const char* name = sigabbrev_np(number);
   if (name != nullptr) return std::string("SIG") + name;
   if (number >= SIGRTMIN && number <= SIGRTMAX)
-    return "SIGRTMIN+" + std::to_string(number - SIGRTMIN);
-  return "signal " + std::to_string(number);
+    return fmt::format("SIGRTMIN+{}", number - SIGRTMIN);
+  return fmt::format("signal {}", number);
 }
 
 std::string signal_in_words(int number) {

@@ -36,22 +36,12 @@ HealthSnapshot AgentHost::health() const {
   const bool stopping = group_ && group_->stopping();
   const Doing doing =
       machine_.doing() == Doing::Running && stopping ? Doing::Stopping : machine_.doing();
-  HealthSnapshot now{
-      .run_id = options_.rendezvous.run_id,
-      .role = options_.spec.role,
-      .state = to_string(machine_.state()),
-      .doing = to_string(doing),
-      .ready = doing == Doing::Running && machine_.state() == State::Healthy,
-      .round = {},
-      .rounds = rounds_joined_,
-      .waiting_for = {},
-      .workers = {},
-      .restarts = machine_.restart_count(),
-      .max_restarts = options_.spec.max_restarts,
-      .last_failure = last_failure_,
-      .timers = watchdog_ ? std::optional<std::int64_t>(watchdog_->timers()) : std::nullopt,
-      .begun = begun_,
-      .begun_micros = begun_micros_};
+  HealthSnapshot now = health_;
+  now.state = to_string(machine_.state());
+  now.doing = to_string(doing);
+  now.ready = doing == Doing::Running && machine_.state() == State::Healthy;
+  now.restarts = machine_.restart_count();
+  if (watchdog_) now.timers = watchdog_->timers();
   if (round_ && in_a_round(doing))
     now.round = {round_->info.round, round_->info.rank, round_->info.world_size};
   if (doing == Doing::Joining) now.waiting_for = waiting_.empty() ? "for the rendezvous" : waiting_;

@@ -15,6 +15,7 @@
 #include "runtime/rounds/rounds.h"
 #include "runtime/watchdog/watchdog_host.h"
 #include "runtime/watchdog/worker_heartbeats.h"
+#include "runtime/workers/local_processes.h"
 #include "runtime/workers/worker_group.h"
 #include "runtime/workers/worker_host.h"
 
@@ -40,6 +41,7 @@ class AgentHost {
 
   // How this node is doing now; what on_change() is given is called when that has changed.
   HealthSnapshot health() const;
+  WorkerState state() const;
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
  private:
@@ -54,6 +56,7 @@ class AgentHost {
   void start(int restart_count);
   Result<void> start_group(int restart_count);
   void stop_group(int signal, Duration grace);
+  void worker_failed(const ProcessFailure& failure);
   void group_over(WorkersResult result);
   void expired(const Expiry& expiry);
   void report(const ProcessFailure& failure);
@@ -62,11 +65,13 @@ class AgentHost {
   void take_verdict();
   void check_in(bool succeeded);
   void finish(core::agent::Ending ending);
-  void tell(AgentEvent event) const;
+  void tell(AgentEvent::What what) const;
 
   io::Loop& loop_;
   WorkerHost& host_;
   AgentOptions options_;
+  std::unique_ptr<LocalProcesses> local_;  // Null: the workers run elsewhere.
+  Backend backend_;
   core::agent::Agent machine_;
   AgentRecords records_;
   std::unique_ptr<Rounds> rounds_;
@@ -78,15 +83,13 @@ class AgentHost {
   std::unique_ptr<WorkerHeartbeats> heartbeats_;  // With the watchdog.
   RunResult result_;
   bool warned_ = false;
-  bool reported_ = false;  // The failure of this start's first worker.
+  bool reported_ = false;          // The failure of this start's first worker.
+  ProcessFailure untold_failure_;  // The same, until the machine says what follows from it.
 
   // For health().
   std::function<void()> changed_;
-  Instant begun_;
-  std::int64_t begun_micros_;
-  std::int64_t rounds_joined_ = 0;
-  std::string waiting_;  // While joining: for what.
-  std::optional<HealthFailure> last_failure_;
+  HealthSnapshot health_;  // What happens is counted here; health() adds how things stand.
+  std::string waiting_;    // While joining: for what.
 };
 
 }  // namespace regroup::runtime

@@ -1,17 +1,15 @@
-// The agent's host with rounds that the test plays: no socket, no other node. The workers are real,
-// and short.
+// The agent's host with rounds and workers that the test plays: no socket, no process, no waiting.
 #include "runtime/agent/agent_host.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace regroup::runtime {
@@ -59,40 +57,68 @@ class PlayedRounds final : public Rounds {
   std::vector<std::string>& asked_;
 };
 
+// Workers that end as their plan says, or when they are told to.
+class PlayedWorkers final : public WorkerBackend {
+ public:
+  // With what the worker ends by itself, by its restart count; nothing: it runs until it is
+  // stopped.
+  std::function<std::optional<int>(int restart_count)> plan;
+  std::vector<GroupToStart> groups;
+  bool can_be_started = true;
+
+  Result<void> start(const GroupToStart& group, Ended ended) override {
+    if (!can_be_started) return fail(ErrorKind::Io, "no room");
+    groups.push_back(group);
+    ended_ = std::move(ended);
+    alive_ = 1;
+    if (const auto code = plan(group.attempt.restart_count)) end({.code = *code});
+    return {};
+  }
+  void signal(int /*local_rank*/, int number) override { signals.push_back(number); }
+  void signal_all(int number) override { end({.signal = number}); }
+  void kill_all() override { end({.signal = SIGKILL}); }
+  int count_alive() override { return alive_; }
+
+  std::vector<int> signals;
+
+ private:
+  void end(WorkerExit exit) {
+    if (std::exchange(alive_, 0) == 1) ended_(0, exit);
+  }
+  Ended ended_;
+  int alive_ = 0;
+};
+
 class AgentHostTest : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/agent_host_XXXXXX";
-    folder_ = ::mkdtemp(name);
     WorkersSpec spec;
     spec.warn = [](const std::string&) {};
-    workers_ = std::move(*WorkerHost::open(spec));
+    console_ = std::move(*WorkerHost::open(spec, false));
     loop_ = std::move(*io::Loop::open());
   }
-  void TearDown() override {
-    host_.reset();
-    workers_.reset();
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { host_.reset(); }
 
-  AgentOptions options_of(const std::string& script, int max_restarts = 3) {
+  AgentOptions options_of(std::optional<int> code, int max_restarts = 3) {
+    return options_by([code](int) { return code; }, max_restarts);
+  }
+  AgentOptions options_by(std::function<std::optional<int>(int)> plan, int max_restarts = 3) {
+    workers_->plan = std::move(plan);
     AgentOptions options;
-    options.spec = {.local_world_size = 1,
-                    .command = {"/bin/sh", "-c", script},
-                    .environment = {{"PATH", "/usr/bin:/bin"}},
-                    .max_restarts = max_restarts};
+    options.spec = {.local_world_size = 1, .max_restarts = max_restarts};
     options.rendezvous.run_id = "r";
-    options.workers.cgroup = CgroupUse::Off;
-    options.workers.grace = 5s;
-    options.logs = std::move(*make_default_logs_specs({.log_dir = folder_}));
-    options.on_event = [this](const AgentEvent& event) { events_.push_back(event.kind); };
+    options.backend = workers_;
+    options.on_event = [this](const AgentEvent& event) {
+      if (const auto* failed = std::get_if<AgentEvent::Failed>(&event.what))
+        failures_.push_back(*failed);
+    };
     return options;
   }
 
   // Plays the rounds by these answers until the agent's part is over.
   RunResult run(AgentOptions options, std::function<void(const std::string&)> answer) {
     host_ =
-        std::make_unique<AgentHost>(*loop_, *workers_, std::move(options), [&](RoundEvents events) {
+        std::make_unique<AgentHost>(*loop_, *console_, std::move(options), [&](RoundEvents events) {
           auto rounds = std::make_unique<PlayedRounds>(std::move(events), asked_);
           rounds_ = rounds.get();
           return rounds;
@@ -121,17 +147,17 @@ class AgentHostTest : public testing::Test {
   }
   void order(Order order) { rounds_->events().ordered(std::move(order)); }
 
-  std::string folder_;
   std::unique_ptr<io::Loop> loop_;
-  std::unique_ptr<WorkerHost> workers_;
+  std::unique_ptr<WorkerHost> console_;
+  std::shared_ptr<PlayedWorkers> workers_ = std::make_shared<PlayedWorkers>();
   std::vector<std::string> asked_;
-  std::vector<AgentEvent::Kind> events_;
+  std::vector<AgentEvent::Failed> failures_;
   PlayedRounds* rounds_ = nullptr;
   std::unique_ptr<AgentHost> host_;
 };
 
 TEST_F(AgentHostTest, GoesThroughARunThatSucceeds) {
-  const RunResult result = run(options_of("exit 0"), [this](const std::string& what) {
+  const RunResult result = run(options_of(0), [this](const std::string& what) {
     if (what == "join") let_in(0);
     if (what == "check in") order({.kind = Order::Kind::Over});
     if (what == "leave and close") rounds_->events().left();
@@ -143,25 +169,30 @@ TEST_F(AgentHostTest, GoesThroughARunThatSucceeds) {
 TEST_F(AgentHostTest, TellsOfAFailureBeforeItsWorkersHaveEndedAndStartsAgainAsItIsTold) {
   int joins = 0;
   const RunResult result =
-      run(options_of("exit $((TORCHELASTIC_RESTART_COUNT ? 0 : 7))"), [&](const std::string& what) {
-        if (what == "join") let_in(joins++);
-        if (what == "failed: 4")
-          order({.kind = Order::Kind::Rejoin,
-                 .text = "rank 4 failed",
-                 .is_failure = true,
-                 .is_ours = true,
-                 .restart_count = 1});
-        if (what == "check in") order({.kind = Order::Kind::Over});
-        if (what == "leave and close") rounds_->events().left();
-      });
+      run(options_by([](int restart) -> std::optional<int> { return restart == 0 ? 7 : 0; }),
+          [&](const std::string& what) {
+            if (what == "join") let_in(joins++);
+            if (what == "failed: 4")
+              order({.kind = Order::Kind::Rejoin,
+                     .text = "rank 4 failed",
+                     .is_failure = true,
+                     .is_ours = true,
+                     .restart_count = 1});
+            if (what == "check in") order({.kind = Order::Kind::Over});
+            if (what == "leave and close") rounds_->events().left();
+          });
   EXPECT_EQ(result.ending, RunResult::Ending::Succeeded);
   EXPECT_EQ(result.restarts, 1);
+  ASSERT_EQ(failures_.size(), 1u);
+  EXPECT_EQ(failures_[0].failure.exit_code, 7);
+  EXPECT_EQ(failures_[0].then, AgentEvent::Failed::Then::Restart);
+  EXPECT_EQ(failures_[0].restart, 1);
   EXPECT_THAT(asked_, ElementsAre("join", "run 0", "failed: 4", "ended", "join", "run 1", "ended",
                                   "check in", "leave and close"));
 }
 
 TEST_F(AgentHostTest, StopsItsWorkersForAFailureElsewhere) {
-  const RunResult result = run(options_of("exec sleep 1000"), [this](const std::string& what) {
+  const RunResult result = run(options_of(std::nullopt), [this](const std::string& what) {
     if (what == "join") let_in(0);
     if (what == "run 0")
       order(
@@ -174,7 +205,7 @@ TEST_F(AgentHostTest, StopsItsWorkersForAFailureElsewhere) {
 }
 
 TEST_F(AgentHostTest, AFailureOfOurOwnThatEndsTheRunIsTheCause) {
-  const RunResult result = run(options_of("exit 7"), [this](const std::string& what) {
+  const RunResult result = run(options_of(7), [this](const std::string& what) {
     if (what == "join") let_in(3);
     if (what == "failed: 4")
       order({.kind = Order::Kind::RunFailed,
@@ -186,11 +217,13 @@ TEST_F(AgentHostTest, AFailureOfOurOwnThatEndsTheRunIsTheCause) {
   EXPECT_EQ(result.ending, RunResult::Ending::Failed);
   ASSERT_TRUE(result.cause);
   EXPECT_EQ(result.cause->exit_code, 7);
+  ASSERT_EQ(failures_.size(), 1u);
+  EXPECT_EQ(failures_[0].then, AgentEvent::Failed::Then::End);
   EXPECT_EQ(result.cause_elsewhere, "");
 }
 
 TEST_F(AgentHostTest, CountsItsOwnRestartsWhereNobodyDoes) {
-  const RunResult result = run(options_of("exit 7", 1), [this](const std::string& what) {
+  const RunResult result = run(options_of(7, 1), [this](const std::string& what) {
     if (what == "join") let_in();
     if (what == "check in, failed") order({.kind = Order::Kind::Over});
     if (what == "leave and close") rounds_->events().left();
@@ -201,7 +234,7 @@ TEST_F(AgentHostTest, CountsItsOwnRestartsWhereNobodyDoes) {
 }
 
 TEST_F(AgentHostTest, ASignalGivesTheJoinUp) {
-  const RunResult result = run(options_of("exit 0"), [this](const std::string& what) {
+  const RunResult result = run(options_of(0), [this](const std::string& what) {
     if (what == "join") host_->on_signal({.number = SIGTERM});
     if (what == "give up the join")
       rounds_->events().join_failed({.why = core::agent::JoinFailure::GivenUp,
@@ -214,9 +247,10 @@ TEST_F(AgentHostTest, ASignalGivesTheJoinUp) {
 
 TEST_F(AgentHostTest, SaysOnceThatTheCoordinatorIsGoneAndWhenItIsBack) {
   std::vector<std::string> lines;
-  AgentOptions options = options_of("exec sleep 1000");
+  AgentOptions options = options_of(std::nullopt);
   options.on_event = [&](const AgentEvent& event) {
-    if (event.kind == AgentEvent::Kind::Waiting) lines.push_back(event.text);
+    if (const auto* waiting = std::get_if<AgentEvent::Waiting>(&event.what))
+      lines.push_back(waiting->text);
   };
   run(std::move(options), [this](const std::string& what) {
     if (what == "join") let_in(0);
@@ -230,6 +264,56 @@ TEST_F(AgentHostTest, SaysOnceThatTheCoordinatorIsGoneAndWhenItIsBack) {
   ASSERT_GE(lines.size(), 2u);
   EXPECT_EQ(lines[0], "the coordinator cannot be reached: closed");
   EXPECT_EQ(lines[1], "the coordinator answers again");
+}
+
+TEST_F(AgentHostTest, StartsWorkersWithTheirRanksInTheEnvironment) {
+  run(options_of(0), [this](const std::string& what) {
+    if (what == "join") let_in(2);
+    if (what == "check in") order({.kind = Order::Kind::Over});
+    if (what == "leave and close") rounds_->events().left();
+  });
+  ASSERT_EQ(workers_->groups.size(), 1u);
+  EXPECT_EQ(workers_->groups[0].attempt.restart_count, 2);
+  const auto& environment = workers_->groups[0].commands.at(0).environment;
+  EXPECT_EQ(environment.at("RANK"), "4");
+  EXPECT_EQ(environment.at("WORLD_SIZE"), "8");
+  EXPECT_EQ(environment.at("TORCHELASTIC_RESTART_COUNT"), "2");
+  EXPECT_EQ(environment.at("MASTER_ADDR"), "127.0.0.1");
+}
+
+TEST_F(AgentHostTest, WorkersThatCannotBeStartedEndItsPart) {
+  AgentOptions options = options_of(0);
+  workers_->can_be_started = false;
+  const RunResult result = run(std::move(options), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what.starts_with("leave")) rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::CouldNotStart);
+  EXPECT_EQ(result.error.message, "no room");
+}
+
+TEST_F(AgentHostTest, HandsASharedSignalToItsWorkersAndToTheOtherNodes) {
+  run(options_of(std::nullopt), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "run 0") host_->share({.number = SIGUSR1});
+    if (what == "warn 10") host_->on_signal({.number = SIGTERM});
+    if (what == "leave") rounds_->events().left();
+  });
+  EXPECT_THAT(workers_->signals, ElementsAre(SIGUSR1));
+  EXPECT_THAT(asked_, ElementsAre("join", "run 0", "warn 10", "ended", "leave"));
+}
+
+TEST_F(AgentHostTest, HandsOnASignalThatCameToAnotherNodeButNoneThatCannotBeCaught) {
+  run(options_of(std::nullopt), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "run 0") {
+      rounds_->events().warned(SIGUSR2, "n2");
+      rounds_->events().warned(SIGKILL, "n2");
+      host_->on_signal({.number = SIGTERM});
+    }
+    if (what == "leave") rounds_->events().left();
+  });
+  EXPECT_THAT(workers_->signals, ElementsAre(SIGUSR2));
 }
 
 }  // namespace

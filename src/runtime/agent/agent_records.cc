@@ -117,10 +117,10 @@ void AgentRecords::tell(Records records) const {
   for (Record& record : records) {
     if (auto* event = std::get_if<EventRecord>(&record)) {
       event->time_millis = micros / 1000;
-      tell_({.kind = AgentEvent::Kind::Record, .record = event});
+      tell_(std::move(*event));
     } else if (auto* metric = std::get_if<MetricRecord>(&record)) {
       metric->time_micros = micros;
-      tell_({.kind = AgentEvent::Kind::Metric, .metric = metric});
+      tell_(std::move(*metric));
     }
   }
 }

@@ -16,7 +16,7 @@ namespace regroup::runtime {
 // Lives on the agent's thread.
 class AgentRecords {
  public:
-  using Tell = std::function<void(AgentEvent)>;
+  using Tell = std::function<void(AgentEvent::What)>;
   AgentRecords(const AgentOptions& options, Tell tell);
 
   void joining(int remaining_restarts);

@@ -16,8 +16,6 @@
 
 namespace regroup::runtime {
 
-using Kind = AgentEvent::Kind;
-
 namespace {
 
 // Whoever sends one of these wants the end of the process; others are messages, which the process
@@ -40,17 +38,17 @@ Result<void> AgentHost::open_watchdog() {
       loop_, path,
       {.belongs =
            [this](pid_t pid) {
-             return group_ && !group_->over() && io::belongs_to(pid, group_->roots());
+             return group_ && !group_->over() && io::belongs_to(pid, local_->roots());
            },
        .expired = [this](const Expiry& expiry) { expired(expiry); },
        .heard_from =
            [this](pid_t pid) {
              if (!group_ || group_->over()) return;
              for (const auto& [rank, worker] : group_->pids())
-               if (worker == pid) group_->note_request(rank);
+               if (worker == pid) local_->note_request(rank);
            },
        .heartbeat = [this] { heartbeats_->look(); },
-       .note = [this](const std::string& text) { tell({.kind = Kind::Noted, .text = text}); },
+       .note = [this](const std::string& text) { tell(AgentEvent::Noted{.text = text}); },
        .record =
            [this](const char* what, const core::watchdog::Timer& timer) {
              const Duration ago = io::now() - timer.deadline;
@@ -67,7 +65,7 @@ Result<void> AgentHost::open_watchdog() {
   heartbeats_ = std::make_unique<WorkerHeartbeats>(loop_, [this](int rank, const std::string& why) {
     if (group_) group_->end_for(rank, SIGKILL, why);
   });
-  tell({.kind = Kind::Noted, .text = "watchdog: timers are taken at " + path});
+  tell(AgentEvent::Noted{.text = "watchdog: timers are taken at " + path});
   records_.watchdog({.event = "watchdog started"});
   return {};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "core/run/run_status.h"
 
@@ -14,5 +15,8 @@ struct Presence {
   std::size_t runs = 0;   // That are not over.
   std::size_t nodes = 0;  // With a session in any run.
 };
+
+// All of it in one line, for people.
+std::string describe(const CoordinatorCounters& c, const Presence& present);
 
 }  // namespace regroup::runtime

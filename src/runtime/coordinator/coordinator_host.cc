@@ -1,5 +1,7 @@
 #include "runtime/coordinator/coordinator_host.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -151,7 +153,7 @@ class Host final : public CoordinatorHost, private PeerHost {
         else
           refuse(peer, verdict.why);
         break;
-      case What::Doom:
+      case What::Close:
         sessions_.close_for(peer, verdict.why);
         break;
     }
@@ -174,8 +176,8 @@ class Host final : public CoordinatorHost, private PeerHost {
       run = *made;
     }
     if (run == nullptr) {
-      sessions_.complain("refused " + peer.connection->peer() + ": " +
-                         std::to_string(limits_.runs) + " runs are under way, which is the limit");
+      sessions_.complain(fmt::format("refused {}: {} runs are under way, which is the limit",
+                                     peer.connection->peer(), limits_.runs));
       return sessions_.refuse(peer, "the coordinator has no room for more runs");
     }
     peer.stage = Stage::InARun;
@@ -187,7 +189,7 @@ class Host final : public CoordinatorHost, private PeerHost {
 
   // Refuses it for good.
   void refuse(Peer& peer, const std::string& why) {
-    sessions_.complain("refused " + peer.connection->peer() + ": " + why);
+    sessions_.complain(fmt::format("refused {}: {}", peer.connection->peer(), why));
     sessions_.refuse(peer, why, true);
   }
 
@@ -213,8 +215,8 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   void complain_of_state(const std::string& run_id, const Error& error) {
-    sessions_.complain("what was written as the state of run " + printable(run_id) +
-                       " was ignored: " + error.message);
+    sessions_.complain(fmt::format("what was written as the state of run {} was ignored: {}",
+                                   printable(run_id), error.message));
   }
 
   void report(Peer& peer, const Look& look, Now now) {

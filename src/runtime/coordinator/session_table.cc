@@ -1,5 +1,7 @@
 #include "runtime/coordinator/session_table.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,8 +29,8 @@ std::unique_ptr<Peer> SessionTable::add(std::shared_ptr<io::Connection> connecti
   ++counters_.sessions_ever;
   strangers_.add(peer->id, io::now());
   if (peers_.size() > most_) {
-    complain("refused " + peer->connection->peer() + ": " + std::to_string(most_) +
-             " sessions are open, which is the limit");
+    complain(fmt::format("refused {}: {} sessions are open, which is the limit",
+                         peer->connection->peer(), most_));
     refuse(*peer, "the coordinator has no room for more sessions");
   }
   return peer;
@@ -77,7 +79,7 @@ void SessionTable::refuse(Peer& peer, std::string why, bool lasting) {
 
 void SessionTable::close_for(Peer& peer, const std::string& why) {
   ++counters_.refused;
-  complain("closed the session of " + peer.connection->peer() + ": " + why);
+  complain(fmt::format("closed the session of {}: {}", peer.connection->peer(), why));
   drop_at_the_end(peer);
 }
 

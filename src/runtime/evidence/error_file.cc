@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,8 +27,8 @@ namespace {
 // ---- Files ----
 
 auto failed(const std::string& verb, const std::string& path, int error) {
-  return fail(ErrorKind::Io, "cannot " + verb + " the error file " + path + ": " +
-                                 std::generic_category().message(error));
+  return fail(ErrorKind::Io, fmt::format("cannot {} the error file {}: {}", verb, path,
+                                         std::generic_category().message(error)));
 }
 
 // 0, or the error.
@@ -183,7 +184,7 @@ Result<std::optional<ErrorFile>> read_error_file(const std::string& path) {
   auto file = parse_error_file(json);
   if (!file)
     return fail(file.error().kind,
-                "the error file " + path + " cannot be used: " + file.error().message);
+                fmt::format("the error file {} cannot be used: {}", path, file.error().message));
   return std::optional(*std::move(file));
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/evidence/evidence_core.h"
 
+#include <fmt/core.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -90,7 +91,7 @@ CorePlace core_place(const CorePattern& pattern, const CoreOf& of) {
       add(word_for(text[i], of));
     }
   }
-  if (pattern.uses_pid && !has_pid) add({"." + std::to_string(of.pid)});
+  if (pattern.uses_pid && !has_pid) add({fmt::format(".{}", of.pid)});
   return place;
 }
 

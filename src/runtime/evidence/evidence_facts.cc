@@ -1,5 +1,7 @@
 #include "runtime/evidence/evidence_facts.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 #include <utility>
 
@@ -10,7 +12,7 @@ namespace regroup::runtime {
 namespace {
 
 std::string processes_in_words(std::uint64_t count) {
-  return std::to_string(count) + (count == 1 ? " process" : " processes");
+  return fmt::format("{} {}", count, count == 1 ? "process" : "processes");
 }
 
 // A shell that ran something says how that ended in its own exit code: 128 and the signal.
@@ -33,8 +35,6 @@ int deadly_signal(const io::ProcessExit& exit) {
       return 0;
   }
 }
-
-std::string number(std::uint64_t count) { return std::to_string(count); }
 
 class Judgement {
  public:
@@ -88,9 +88,9 @@ class Judgement {
       evidence_.out_of_memory = OutOfMemory::Proven;
       const std::string what = itself ? "it" : processes_in_words(leaf_kills()) + " of this worker";
       const std::string how = leaf_kills() > 0
-                                  ? "oom_kill +" + number(leaf_kills()) + " in its cgroup"
+                                  ? fmt::format("oom_kill +{} in its cgroup", leaf_kills())
                                   : "the kernel's log: " + facts_.kernel_log;
-      say("out of memory: the kernel killed " + what + " (" + how + use_of_leaf() + ")");
+      say(fmt::format("out of memory: the kernel killed {} ({}{})", what, how, use_of_leaf()));
       return;
     }
     if (!killed || facts_.signalled_by_us) return;
@@ -99,12 +99,12 @@ class Judgement {
       say_likely(
           *facts_.own_kills,
           facts_.own && facts_.own->limit_bytes ? "in this container" : "in our control group",
-          group() + " oom_kill +" + number(*facts_.own_kills) + use_of_own());
+          fmt::format("{} oom_kill +{}{}", group(), *facts_.own_kills, use_of_own()));
     } else if (!is_cleared_by_its_group() && !facts_.own_kills &&
                facts_.machine_kills.value_or(0) > 0) {
       evidence_.out_of_memory = OutOfMemory::Likely;
       say_likely(*facts_.machine_kills, "on this machine",
-                 "/proc/vmstat oom_kill +" + number(*facts_.machine_kills));
+                 fmt::format("/proc/vmstat oom_kill +{}", *facts_.machine_kills));
     } else {
       say_no_sign();
     }
@@ -127,8 +127,8 @@ class Judgement {
   }
 
   void say_likely(std::uint64_t count, const std::string& where, const std::string& shown_by) {
-    say("probably out of memory: while it ran the kernel killed " + processes_in_words(count) +
-        " for memory " + where + " (" + shown_by + ")");
+    say(fmt::format("probably out of memory: while it ran the kernel killed {} for memory {} ({})",
+                    processes_in_words(count), where, shown_by));
   }
 
   void say_no_sign() {
@@ -153,8 +153,8 @@ class Judgement {
   }
 
   std::string exit_code_line() const {
-    return "exit code " + std::to_string(facts_.exit.code) + ": something it ran was killed by " +
-           io::signal_name(deadly_signal(facts_.exit));
+    return fmt::format("exit code {}: something it ran was killed by {}", facts_.exit.code,
+                       io::signal_name(deadly_signal(facts_.exit)));
   }
 
   void tell_of_exit_code() {
@@ -171,7 +171,7 @@ class Judgement {
     if (deadly_signal(facts_.exit) != SIGBUS || !facts_.shared_memory) return;
     const auto [used, total] = *facts_.shared_memory;
     if (total == 0) return;
-    const std::string use = size_in_words(used) + " of " + size_in_words(total) + " used";
+    const std::string use = fmt::format("{} of {} used", size_in_words(used), size_in_words(total));
     if (used >= total - total / 20)
       say("/dev/shm is full: " + use +
           "; give the container more (--shm-size, or an emptyDir with medium: Memory)");
@@ -186,8 +186,8 @@ class Judgement {
       say("core handed to " + facts_.core.handler + how_to_get_core());
     } else if (facts_.core_file) {
       evidence_.core_file = facts_.core_file->path;
-      say("core file: " + facts_.core_file->path + " (" + size_in_words(facts_.core_file->bytes) +
-          ")");
+      say(fmt::format("core file: {} ({})", facts_.core_file->path,
+                      size_in_words(facts_.core_file->bytes)));
     } else if (!facts_.core.expected.empty()) {
       evidence_.core_file = facts_.core.expected;
       say("core written, but not found at " + facts_.core.expected +
@@ -200,7 +200,7 @@ class Judgement {
     const bool here = facts_.pids_are_the_kernels;
     std::string text = here ? "" : ", on the host of this container";
     if (facts_.core.handler == "systemd-coredump")
-      text += here ? ": coredumpctl info " + std::to_string(facts_.pid) : ": coredumpctl list";
+      text += here ? fmt::format(": coredumpctl info {}", facts_.pid) : ": coredumpctl list";
     else if (facts_.core.handler == "apport")
       text += ": see /var/crash";
     return text;

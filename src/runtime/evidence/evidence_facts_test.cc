@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <map>
+#include <string>
 
 namespace regroup::runtime {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -16,19 +20,14 @@ using testing::Not;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-Facts ended_by(int signal) {
+Facts ended(io::ProcessExit exit) {
   Facts facts;
   facts.pid = 12;
-  facts.exit.signal = signal;
+  facts.exit = exit;
   return facts;
 }
-
-Facts ended_with(int code) {
-  Facts facts;
-  facts.pid = 12;
-  facts.exit.code = code;
-  return facts;
-}
+Facts ended_by(int signal) { return ended({.signal = signal}); }
+Facts ended_with(int code) { return ended({.code = code}); }
 
 io::MemoryAccount leaf(std::uint64_t oom_kills) {
   return {.group = "/sys/fs/cgroup/regroup-1/0",
@@ -44,6 +43,13 @@ io::MemoryAccount container() {
           .limit_bytes = 64 * kGiB};
 }
 
+// What is judged about memory, and all lines for people.
+template <class... Lines>
+auto says(OutOfMemory memory, const Lines&... lines) {
+  return AllOf(Field("out_of_memory", &Evidence::out_of_memory, memory),
+               Field("lines", &Evidence::lines, ElementsAre(lines...)));
+}
+
 std::string all_lines(const Evidence& evidence) {
   std::string text;
   for (const std::string& line : evidence.lines) text += line + "\n";
@@ -54,12 +60,11 @@ TEST(Evidence, OfAKillCountedInItsOwnGroupIsProof) {
   Facts facts = ended_by(SIGKILL);
   facts.leaf = leaf(1);
   facts.own = container();
-  const Evidence evidence = judge(facts);
-  EXPECT_EQ(evidence.out_of_memory, OutOfMemory::Proven);
-  EXPECT_EQ(evidence.memory->group, "/sys/fs/cgroup/regroup-1/0");
-  EXPECT_THAT(evidence.lines,
-              ElementsAre("out of memory: the kernel killed it (oom_kill +1 in its cgroup; peak "
-                          "64.0 MiB of 64.0 MiB)"));
+  EXPECT_THAT(judge(facts),
+              says(OutOfMemory::Proven,
+                   "out of memory: the kernel killed it (oom_kill +1 in its cgroup; peak "
+                   "64.0 MiB of 64.0 MiB)"));
+  EXPECT_EQ(judge(facts).memory->group, "/sys/fs/cgroup/regroup-1/0");
 }
 
 TEST(Evidence, NamesTheLimitThatTheWorkerShares) {
@@ -75,21 +80,19 @@ TEST(Evidence, NamesTheLimitThatTheWorkerShares) {
 TEST(Evidence, OfALoaderKilledForMemoryIsNotTakenForTheWorkersOwnDeath) {
   Facts facts = ended_with(1);
   facts.leaf = leaf(2);
-  const Evidence evidence = judge(facts);
-  EXPECT_EQ(evidence.out_of_memory, OutOfMemory::Proven);
-  EXPECT_THAT(evidence.lines,
-              ElementsAre("out of memory: the kernel killed 2 processes of this worker (oom_kill "
-                          "+2 in its cgroup; peak 64.0 MiB of 64.0 MiB)"));
+  EXPECT_THAT(judge(facts),
+              says(OutOfMemory::Proven,
+                   "out of memory: the kernel killed 2 processes of this worker (oom_kill "
+                   "+2 in its cgroup; peak 64.0 MiB of 64.0 MiB)"));
 }
 
 TEST(Evidence, FromTheKernelsLogIsProof) {
   Facts facts = ended_by(SIGKILL);
   facts.kernel_log = "Out of memory: Killed process 12 (python) anon-rss:1kB";
-  const Evidence evidence = judge(facts);
-  EXPECT_EQ(evidence.out_of_memory, OutOfMemory::Proven);
-  EXPECT_THAT(evidence.lines,
-              ElementsAre("out of memory: the kernel killed it (the kernel's log: Out of memory: "
-                          "Killed process 12 (python) anon-rss:1kB)"));
+  EXPECT_THAT(judge(facts),
+              says(OutOfMemory::Proven,
+                   "out of memory: the kernel killed it (the kernel's log: Out of memory: "
+                   "Killed process 12 (python) anon-rss:1kB)"));
 }
 
 TEST(Evidence, OfAKillInTheContainerIsOnlyLikely) {
@@ -98,14 +101,13 @@ TEST(Evidence, OfAKillInTheContainerIsOnlyLikely) {
   facts.own_kills = 1;
   facts.machine_kills = 1;
   facts.exit.peak_rss_bytes = 61 * static_cast<std::int64_t>(kGiB);
-  const Evidence evidence = judge(facts);
-  EXPECT_EQ(evidence.out_of_memory, OutOfMemory::Likely);
-  EXPECT_EQ(evidence.memory->group, "/sys/fs/cgroup");
-  EXPECT_THAT(evidence.lines,
-              ElementsAre("probably out of memory: while it ran the kernel killed 1 process for "
-                          "memory in this container (/sys/fs/cgroup oom_kill +1; limit 64.0 GiB, "
-                          "peak 63.9 GiB)",
-                          "peak memory 61.0 GiB"));
+  EXPECT_THAT(judge(facts),
+              says(OutOfMemory::Likely,
+                   "probably out of memory: while it ran the kernel killed 1 process for "
+                   "memory in this container (/sys/fs/cgroup oom_kill +1; limit 64.0 GiB, "
+                   "peak 63.9 GiB)",
+                   "peak memory 61.0 GiB"));
+  EXPECT_EQ(judge(facts).memory->group, "/sys/fs/cgroup");
 }
 
 TEST(Evidence, SpeaksOfNoContainerWhereThereIsNoLimit) {
@@ -121,11 +123,10 @@ TEST(Evidence, SpeaksOfNoContainerWhereThereIsNoLimit) {
 TEST(Evidence, OfTheWholeMachineCountsWhereNothingNearerIsKnown) {
   Facts facts = ended_by(SIGKILL);
   facts.machine_kills = 2;
-  const Evidence evidence = judge(facts);
-  EXPECT_EQ(evidence.out_of_memory, OutOfMemory::Likely);
-  EXPECT_THAT(evidence.lines,
-              ElementsAre("probably out of memory: while it ran the kernel killed 2 processes for "
-                          "memory on this machine (/proc/vmstat oom_kill +2)"));
+  EXPECT_THAT(judge(facts),
+              says(OutOfMemory::Likely,
+                   "probably out of memory: while it ran the kernel killed 2 processes for "
+                   "memory on this machine (/proc/vmstat oom_kill +2)"));
 }
 
 TEST(Evidence, OfOthersKilledIsNoneAgainstAWorkerWhoseOwnGroupCountedNobody) {
@@ -134,11 +135,10 @@ TEST(Evidence, OfOthersKilledIsNoneAgainstAWorkerWhoseOwnGroupCountedNobody) {
   facts.own = container();
   facts.own_kills = 3;
   facts.machine_kills = 3;
-  const Evidence evidence = judge(facts);
-  EXPECT_EQ(evidence.out_of_memory, OutOfMemory::NoSign);
-  EXPECT_THAT(evidence.lines,
-              ElementsAre("killed from outside: nothing shows that it was for memory (no oom_kill "
-                          "counted in its cgroup)"));
+  EXPECT_THAT(judge(facts),
+              says(OutOfMemory::NoSign,
+                   "killed from outside: nothing shows that it was for memory (no oom_kill "
+                   "counted in its cgroup)"));
 }
 
 TEST(Evidence, OfAnotherContainersKillsIsNone) {
@@ -147,11 +147,10 @@ TEST(Evidence, OfAnotherContainersKillsIsNone) {
   facts.own_kills = 0;
   facts.machine_kills = 3;
   facts.exit.peak_rss_bytes = 3 * static_cast<std::int64_t>(kMiB);
-  const Evidence evidence = judge(facts);
-  EXPECT_EQ(evidence.out_of_memory, OutOfMemory::NoSign);
-  EXPECT_THAT(evidence.lines,
-              ElementsAre("killed from outside: nothing shows that it was for memory (no oom_kill "
-                          "counted in /sys/fs/cgroup; peak RSS 3.0 MiB)"));
+  EXPECT_THAT(judge(facts),
+              says(OutOfMemory::NoSign,
+                   "killed from outside: nothing shows that it was for memory (no oom_kill "
+                   "counted in /sys/fs/cgroup; peak RSS 3.0 MiB)"));
 }
 
 TEST(Evidence, NeverSaysTheWordsWithoutASign) {
@@ -171,38 +170,32 @@ TEST(Evidence, OfOurOwnSignalComesFirst) {
   facts.signalled_by_us = true;
   facts.own = container();
   facts.own_kills = 1;
-  EXPECT_THAT(judge(facts).lines, ElementsAre("stopped by us"));
-  EXPECT_EQ(judge(facts).out_of_memory, OutOfMemory::NoSign);
-
+  EXPECT_THAT(judge(facts), says(OutOfMemory::NoSign, "stopped by us"));
   facts.leaf = leaf(1);
-  EXPECT_EQ(judge(facts).out_of_memory, OutOfMemory::Proven);
-  EXPECT_THAT(judge(facts).lines,
-              ElementsAre("stopped by us",
-                          "out of memory: the kernel killed 1 process of this worker (oom_kill +1 "
-                          "in its cgroup; peak 64.0 MiB of 64.0 MiB)"));
+  EXPECT_THAT(judge(facts),
+              says(OutOfMemory::Proven, "stopped by us",
+                   "out of memory: the kernel killed 1 process of this worker (oom_kill +1 in its "
+                   "cgroup; peak 64.0 MiB of 64.0 MiB)"));
 }
 
 TEST(Evidence, OfMemoryIsNotSoughtBehindOtherEnds) {
   for (Facts facts : {ended_by(SIGTERM), ended_by(SIGSEGV), ended_with(1), ended_with(0)}) {
     facts.own = container();
     facts.own_kills = 1;
-    EXPECT_EQ(judge(facts).out_of_memory, OutOfMemory::NoSign);
-    EXPECT_THAT(judge(facts).lines, IsEmpty());
+    EXPECT_THAT(judge(facts), says(OutOfMemory::NoSign));
   }
 }
 
 TEST(Evidence, ReadsAShellsExitCode) {
-  EXPECT_THAT(judge(ended_with(126)).lines,
-              ElementsAre("exit code 126: a shell found the command and could not execute it"));
-  EXPECT_THAT(judge(ended_with(127)).lines,
-              ElementsAre("exit code 127: a shell did not find the command, or the program lacks a "
-                          "shared library"));
-  EXPECT_THAT(judge(ended_with(143)).lines,
-              ElementsAre("exit code 143: something it ran was killed by SIGTERM"));
-  EXPECT_THAT(judge(ended_with(134)).lines,
-              ElementsAre("exit code 134: something it ran was killed by SIGABRT"));
-  EXPECT_THAT(judge(ended_with(139)).lines,
-              ElementsAre("exit code 139: something it ran was killed by SIGSEGV"));
+  const std::map<int, std::string> meanings = {
+      {126, "a shell found the command and could not execute it"},
+      {127, "a shell did not find the command, or the program lacks a shared library"},
+      {134, "something it ran was killed by SIGABRT"},
+      {139, "something it ran was killed by SIGSEGV"},
+      {143, "something it ran was killed by SIGTERM"}};
+  for (const auto& [code, meaning] : meanings)
+    EXPECT_THAT(judge(ended_with(code)).lines,
+                ElementsAre("exit code " + std::to_string(code) + ": " + meaning));
   EXPECT_THAT(judge(ended_with(200)).lines, IsEmpty());
 }
 

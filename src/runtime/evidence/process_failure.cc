@@ -1,5 +1,7 @@
 #include "runtime/evidence/process_failure.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 
 #include "io/process/signals.h"
@@ -14,7 +16,7 @@ std::string end_in_words(const EndedWorker& worker) {
   const auto end = worker.outcome.end;
   const auto& exit = worker.outcome.exit;
   if (end == End::Survived) return "cannot be killed";
-  if (exit.signal == 0) return "ended with exit code " + std::to_string(exit.code);
+  if (exit.signal == 0) return fmt::format("ended with exit code {}", exit.code);
   std::string text = "killed by " + io::signal_name(exit.signal);
   // "killed by SIGKILL (killed)" would say it twice.
   if (exit.signal != SIGKILL) text += " (" + io::signal_in_words(exit.signal) + ")";
@@ -28,7 +30,7 @@ int python_exit_code(const core::supervision::Exit& exit) {
   return exit.signal != 0 ? -exit.signal : exit.code;
 }
 
-ProcessFailure make_failure(const EndedWorker& worker) {
+ProcessFailure failure_of(const EndedWorker& worker) {
   const auto& outcome = worker.outcome;
   ProcessFailure failure{.local_rank = worker.name.local_rank,
                          .global_rank = worker.name.global_rank,
@@ -39,24 +41,23 @@ ProcessFailure make_failure(const EndedWorker& worker) {
                          .time_micros = worker.time_micros,
                          .stopped_by_us = outcome.end == End::Stopped,
                          .survived = outcome.end == End::Survived,
-                         .evidence = worker.evidence.lines,
-                         .out_of_memory = worker.evidence.out_of_memory != OutOfMemory::NoSign,
-                         .core_file = worker.evidence.core_file,
-                         .peak_rss_bytes = worker.evidence.peak_rss_bytes,
-                         .tail = worker.tail};
+                         .message = end_in_words(worker)};
   if (outcome.exit.signal != 0) failure.signal_name = io::signal_name(outcome.exit.signal);
-  failure.message = end_in_words(worker);
-  if (!worker.ended_for.empty()) {
-    failure.message = worker.ended_for;  // Whatever it wrote before, this is why it ended.
-    return failure;
-  }
+  return failure;
+}
 
-  if (!worker.error_file.empty()) {
-    auto read = read_error_file(worker.error_file);
+void explain(ProcessFailure& failure, const FailureFacts& facts) {
+  failure.evidence = facts.evidence.lines;
+  failure.out_of_memory = facts.evidence.out_of_memory != OutOfMemory::NoSign;
+  failure.core_file = facts.evidence.core_file;
+  failure.peak_rss_bytes = facts.evidence.peak_rss_bytes;
+  failure.tail = facts.tail;
+  if (!facts.error_file.empty()) {
+    auto read = read_error_file(facts.error_file);
     if (!read) {
       failure.evidence.push_back("its error file cannot be read: " + read.error().message);
     } else if (*read) {
-      failure.error_file = worker.error_file;
+      failure.error_file = facts.error_file;
       failure.error = **read;
     }
   }
@@ -66,13 +67,19 @@ ProcessFailure make_failure(const EndedWorker& worker) {
   }
   // A worker that we stopped has only the traceback of our own signal to show.
   if (failure.traceback.empty() && !failure.stopped_by_us) {
-    if (const auto printed = wire::last_traceback(worker.tail)) {
+    if (const auto printed = wire::last_traceback(facts.tail)) {
       failure.traceback = printed->text;
       // A traceback says more than an exit code, but a signal has another cause.
-      if (!failure.error && outcome.exit.signal == 0) failure.message = printed->last_line;
+      if (!failure.error && failure.signal_name.empty()) failure.message = printed->last_line;
     }
   }
-  return failure;
+}
+
+void ended_for(ProcessFailure& failure, const std::string& why) {
+  failure.message = why;
+  failure.error_file.clear();
+  failure.error.reset();
+  failure.traceback.clear();
 }
 
 }  // namespace regroup::runtime

@@ -15,14 +15,23 @@ struct EndedWorker {
   int pid = 0;
   core::supervision::WorkerOutcome outcome;
   std::int64_t time_micros = 0;
+};
+
+// What its end alone tells.
+ProcessFailure failure_of(const EndedWorker& worker);
+
+struct FailureFacts {
   std::string error_file;  // Where it was to be written; may be empty.
   Evidence evidence;
   std::string tail;
-  std::string ended_for = {};  // Why we ended it, if we did.
 };
 
-// Reads the error file. A broken one counts as absent, and is reported as evidence.
-ProcessFailure make_failure(const EndedWorker& worker);
+// Adds what else is known. Reads the error file; a broken one counts as absent, and is reported as
+// evidence.
+void explain(ProcessFailure& failure, const FailureFacts& facts);
+
+// We ended it for this: whatever it wrote before is not why.
+void ended_for(ProcessFailure& failure, const std::string& why);
 
 // As Python gives it: killed by signal n is -n.
 int python_exit_code(const core::supervision::Exit& exit);

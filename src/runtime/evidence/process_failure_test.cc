@@ -21,20 +21,30 @@ constexpr const char* kTraceback =
     "    step()\n"
     "ValueError: boom\n";
 
-EndedWorker failed_with(int code, int signal = 0) {
-  return {.name = {.local_rank = 1, .global_rank = 9, .role = "trainer"},
-          .host = "node-2",
-          .pid = 4711,
-          .outcome = {End::Failed, {.code = code, .signal = signal}, Instant{}, 0, 0},
-          .time_micros = 1'700'000'000'000'000,
-          .error_file = "",
-          .evidence = {},
-          .tail = ""};
+// A worker that has ended, with all that is known of it.
+struct Known : EndedWorker, FailureFacts {
+  std::string ended_for = {};
+};
+
+ProcessFailure make_failure(const Known& worker) {
+  ProcessFailure failure = failure_of(worker);
+  explain(failure, worker);
+  if (!worker.ended_for.empty()) ended_for(failure, worker.ended_for);
+  return failure;
+}
+
+Known failed_with(int code, int signal = 0) {
+  return {{.name = {.local_rank = 1, .global_rank = 9, .role = "trainer"},
+           .host = "node-2",
+           .pid = 4711,
+           .outcome = {End::Failed, {.code = code, .signal = signal}, Instant{}, 0, 0},
+           .time_micros = 1'700'000'000'000'000},
+          {.error_file = "", .evidence = {}, .tail = ""}};
 }
 
 class WithErrorFile : public testing::Test {
  protected:
-  EndedWorker worker(int code, const std::string& json) {
+  Known worker(int code, const std::string& json) {
     auto ended = failed_with(code);
     ended.error_file = scratch_.write("error.json", json, 0600);
     return ended;

@@ -1,5 +1,6 @@
 #include "runtime/evidence/stacks.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -46,7 +47,7 @@ std::string find_tool(const char* name, const std::string& search_path, const st
 
 bool is_python(pid_t pid) {
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
+  const fs::path program = fs::read_symlink(fmt::format("/proc/{}/exe", pid), error);
   return !error && program.filename().string().starts_with("python");
 }
 
@@ -67,7 +68,7 @@ std::uintmax_t size_of(const std::string& path) {
 }
 
 std::string facts_of(const io::ProcessLook& look) {
-  std::string text = std::string("state ") + look.state + ", " + count_of(look.threads, "thread");
+  std::string text = fmt::format("state {}, {}", look.state, count_of(look.threads, "thread"));
   if (!look.system_call.empty()) text += ", in " + look.system_call + "()";
   if (!look.call_target.empty()) text += " on " + look.call_target;
   if (!look.wait_channel.empty()) text += ", waits in " + look.wait_channel;
@@ -226,12 +227,11 @@ std::string StackTaker::Impl::conclude(const std::vector<Case>& cases) {
                        .global_rank = one.target.global_rank,
                        .at = wire::whereabouts(main, one.look.system_call, one.look.state),
                        .python = main == nullptr ? "" : wire::stack_lines(*main)};
-    text += "==== rank " + std::to_string(worker.global_rank) + " (local rank " +
-            std::to_string(worker.local_rank) + ", pid " + std::to_string(one.target.pid) + ") " +
-            worker.at.words + "\n" + facts_of(one.look);
+    text += fmt::format("==== rank {} (local rank {}, pid {}) {}\n{}", worker.global_rank,
+                        worker.local_rank, one.target.pid, worker.at.words, facts_of(one.look));
     if (!one.dump.empty()) text += "-- its faulthandler:\n" + one.dump + "\n";
     if (!one.tool.empty()) {
-      text += "-- " + one.tool + ":\n" + one.text;
+      text += fmt::format("-- {}:\n{}", one.tool, one.text);
       if (one.output) text += "\n(not done when the time was over)";
       text += "\n";
     }

@@ -1,5 +1,7 @@
 #include "runtime/evidence/stuck_workers.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -34,9 +36,8 @@ void StuckWorkers::look() {
     if (stuck >= limit_ && !std::exchange(seen.told, true)) {
       const std::string channel = io::wait_channel(pid);
       const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(stuck).count();
-      questions_.found(local_rank, "the kernel has not let it go for " + std::to_string(seconds) +
-                                       " s (state D" + (channel.empty() ? "" : ", in " + channel) +
-                                       ")");
+      questions_.found(local_rank, fmt::format("the kernel has not let it go for {} s (state D{})",
+                                               seconds, channel.empty() ? "" : ", in " + channel));
     }
     still.emplace(pid, seen);
   }

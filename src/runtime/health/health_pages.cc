@@ -1,5 +1,7 @@
 #include "runtime/health/health_pages.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -46,8 +48,8 @@ std::string utc_text(std::int64_t micros) {
 std::string since_when(const LoopHealth& loop, const Moment& at) {
   const std::int64_t since =
       at.utc_micros - std::chrono::duration_cast<std::chrono::microseconds>(loop.stuck_for).count();
-  return "the agent's loop has not turned since " + utc_text(since) + ", which is " +
-         in_words(loop.stuck_for) + " ago; the limit is " + in_words(loop.limit);
+  return fmt::format("the agent's loop has not turned since {}, which is {} ago; the limit is {}",
+                     utc_text(since), in_words(loop.stuck_for), in_words(loop.limit));
 }
 
 Page live_page(const LoopHealth& loop, const Moment& at) {
@@ -57,8 +59,8 @@ Page live_page(const LoopHealth& loop, const Moment& at) {
 }
 
 std::string round_text(const HealthRound& round) {
-  return "round " + std::to_string(round.number) + ", node " + std::to_string(round.group_rank) +
-         " of " + std::to_string(round.group_world_size);
+  return fmt::format("round {}, node {} of {}", round.number, round.group_rank,
+                     round.group_world_size);
 }
 
 bool is_ready(const HealthSnapshot& agent, const LoopHealth& loop) {
@@ -68,12 +70,12 @@ bool is_ready(const HealthSnapshot& agent, const LoopHealth& loop) {
 Page ready_page(const HealthSnapshot& agent, const LoopHealth& loop, const Moment& at) {
   if (is_ready(agent, loop))
     return {200, kTextPage,
-            "ready: " + (agent.round ? round_text(*agent.round) + ", " : "") +
-                count_of(agent.workers.size(), "worker") + "\n"};
+            fmt::format("ready: {}{}\n", agent.round ? round_text(*agent.round) + ", " : "",
+                        count_of(agent.workers.size(), "worker"))};
   if (!loop.alive()) return {503, kTextPage, "not ready: " + since_when(loop, at) + "\n"};
   return {503, kTextPage,
-          "not ready: " + std::string(agent.doing) +
-              (agent.waiting_for.empty() ? "" : ": " + agent.waiting_for) + "\n"};
+          fmt::format("not ready: {}{}\n", agent.doing,
+                      agent.waiting_for.empty() ? "" : ": " + agent.waiting_for)};
 }
 
 std::string json_of(const HealthWorker& worker) {
@@ -134,12 +136,11 @@ class Metrics {
   // Begins a metric; its samples follow.
   Metrics& metric(std::string_view name, std::string_view type, std::string_view help) {
     name_ = name;
-    text_ += "# HELP " + name_ + " " + std::string(help) + "\n# TYPE " + name_ + " " +
-             std::string(type) + "\n";
+    text_ += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name_, help, type);
     return *this;
   }
   Metrics& sample(const std::string& value, const std::string& labels = "") {
-    text_ += name_ + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
+    text_ += fmt::format("{}{} {}\n", name_, labels.empty() ? "" : "{" + labels + "}", value);
     return *this;
   }
   Metrics& sample(std::int64_t value, const std::string& labels = "") {

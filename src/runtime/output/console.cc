@@ -1,5 +1,7 @@
 #include "runtime/output/console.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -69,10 +71,10 @@ struct ConsoleWriter::State {
 
   void say_what_is_missing() {
     dropping = false;
-    const std::string text = std::to_string(dropped_here) +
-                             (dropped_here == 1 ? " line was" : " lines were") +
-                             " not shown, because the console did not read" +
-                             (files_have_all ? "; the files have them" : "");
+    const std::string text =
+        fmt::format("{} {} not shown, because the console did not read{}", dropped_here,
+                    dropped_here == 1 ? "line was" : "lines were",
+                    files_have_all ? "; the files have them" : "");
     add((ends_line ? "" : "\n") + (own_line ? own_line(text) : "regroup: " + text) + "\n");
     dropped_here = 0;
   }

@@ -1,5 +1,7 @@
 #include "runtime/output/log_pump_file.h"
 
+#include <fmt/core.h>
+
 namespace regroup::runtime {
 
 void PumpFile::append(std::string_view bytes) {
@@ -38,15 +40,17 @@ bool PumpFile::write(std::string_view bytes) {
   lost_ += bytes.size() - put.bytes;
   unmarked_ += bytes.size() - put.bytes;
   error_ = put.error;
-  warn_once("cannot write to '" + file_.path() + "': " + io::error_in_words(error_) +
-            ". The worker goes on, and what it writes is lost to this file until there is room.");
+  warn_once(
+      fmt::format("cannot write to '{}': {}. The worker goes on, and what it writes is lost to "
+                  "this file until there is room.",
+                  file_.path(), io::error_in_words(error_)));
   return false;
 }
 
 bool PumpFile::mark_loss() {
-  const std::string mark = (end_.unfinished > 0 ? "\n" : "") + std::string("[regroup: ") +
-                           std::to_string(unmarked_) +
-                           " bytes were lost here: " + io::error_in_words(error_) + "]\n";
+  const std::string mark =
+      fmt::format("{}[regroup: {} bytes were lost here: {}]\n", end_.unfinished > 0 ? "\n" : "",
+                  unmarked_, io::error_in_words(error_));
   const io::Put put = file_.write(mark);
   end_.size += put.bytes;
   if (put.error != 0) {

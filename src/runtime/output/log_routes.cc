@@ -1,4 +1,5 @@
 // torchrun's layout of log files, and its rules for which worker is shown where.
+#include <fmt/core.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ bool has(Streams streams, Streams one) {
 
 tl::unexpected<Error> cannot(ErrorKind kind, const std::string& action, const fs::path& path,
                              const std::string& why) {
-  return fail(kind, "cannot " + action + " '" + path.string() + "': " + why);
+  return fail(kind, fmt::format("cannot {} '{}': {}", action, path.string(), why));
 }
 
 // PREFIX<six random characters> in `parent`, readable only by us.
@@ -116,13 +117,13 @@ Result<void> DefaultLogs::make_run_directory(const std::string& run_id) {
 }
 
 Result<fs::path> DefaultLogs::make_attempt_directory(int restart_count) const {
-  const fs::path path = run_directory_ / ("attempt_" + std::to_string(restart_count));
+  const fs::path path = run_directory_ / fmt::format("attempt_{}", restart_count);
   std::error_code error;
   if (fs::exists(path, error)) {
     // An earlier start with the same number of restarts, before the members changed.
     fs::path kept;
     int number = 1;
-    do kept = path.string() + "." + std::to_string(number++);
+    do kept = fmt::format("{}.{}", path.string(), number++);
     while (fs::exists(kept, error));
     fs::rename(path, kept, error);
     if (error) return cannot(ErrorKind::Io, "move away the logs in", path, error.message());

@@ -1,5 +1,7 @@
 #include "runtime/rendezvous/bootstrap.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -40,9 +42,11 @@ Result<BootstrapStore> read_pair(Store& store) {
   const std::string& digits = (*values)[1];
   where.port = to_number<std::uint16_t>(digits).value_or(0);
   if (where.port == 0 || where.address.empty())
-    return fail(ErrorKind::Protocol, "rank 0 says that the workers' store is at " +
-                                         printable(where.address) + " port " + printable(digits) +
-                                         ", which is no address and port");
+    return fail(
+        ErrorKind::Protocol,
+        fmt::format(
+            "rank 0 says that the workers' store is at {} port {}, which is no address and port",
+            printable(where.address), printable(digits)));
   return where;
 }
 
@@ -51,8 +55,8 @@ Result<void> publish(const BootstrapStore& where, Store& round_store) {
   return round_store.set(kPortKey, std::to_string(where.port));
 }
 
-// Under the keys of this round too, where a torchrun node that has just come waits for them in
-// vain: an old rank 0 of torchrun's does not write them again.
+// Writes the address under the keys of this round too. A torchrun node that has just come waits for
+// them there, and a torchrun node that has been rank 0 before does not write them again.
 Result<BootstrapStore> tell_again(BootstrapStore where, Store& round_store) {
   const auto there = round_store.check({kAddressKey, kPortKey});
   if (!there) return tl::unexpected(there.error());
@@ -93,10 +97,10 @@ Result<BootstrapStore> Bootstrap::offer() {
 Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
                                         const std::shared_ptr<Store>& store) {
   const NodeId& first = rank_0(joined);
-  // Nobody's workers run between two rounds, and none start before everybody has come through here,
-  // for they wait for ranks that need a word from each: the time to forget the keys of the last
-  // round. The port stays, because others may have kept it. Only where nobody waits for ranks must
-  // it be rank 0 who forgets, before it says where its store is.
+  // The keys of the last round are forgotten now: no workers run between two rounds, and none
+  // start before every node has come through here, because ranks are assigned when each node has
+  // reported. The port stays, because other nodes may have kept it. Where no node waits for ranks,
+  // only rank 0 may forget the keys, before it says where its store is.
   if (server_ && (first == self || !nodes_are_identical())) server_->clear();
   const auto round_store = make_prefix_store(wire::round_prefix(run_id_, joined.round), store);
   if (first != self) {
@@ -110,7 +114,7 @@ Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
     return where;
   }
   if (shared_ && has_torchrun_nodes(joined)) {
-    // They stay with the pair of their first round, whoever is rank 0 now: so must everybody.
+    // They stay with the address of their first round, whichever node is rank 0 now; so all must.
     auto earlier = of_earlier_rounds(joined.round, store);
     if (!earlier) return tl::unexpected(earlier.error());
     const bool is_ours =
@@ -160,10 +164,11 @@ Result<BootstrapStore> Bootstrap::await(
       if (*older && answers(**older)) return tell_again(std::move(**older), round_store);
     }
     if (io::now() > deadline)
-      return fail(ErrorKind::Timeout,
-                  "round " + std::to_string(round) +
-                      ": rank 0 has not said where the workers' store is (MASTER_ADDR, "
-                      "MASTER_PORT). It may have died since the round was sealed.");
+      return fail(
+          ErrorKind::Timeout,
+          fmt::format("round {}: rank 0 has not said where the workers' store is (MASTER_ADDR, "
+                      "MASTER_PORT). It may have died since the round was sealed.",
+                      round));
   }
 }
 

@@ -1,9 +1,9 @@
 // Where the workers of a round find their own store: rank 0 serves it and says where, under two
 // keys of the round's store.
 //
-// torchrun's nodes read the two keys only in their first round and keep what they read; so whoever
-// is rank 0 writes them in every round, keeps one port for the whole run, and a node that comes
-// late into a run of torchrun's looks among the keys of earlier rounds. Used by one thread at a
+// torchrun's nodes read the two keys only in their first round and keep what they read. So rank 0
+// writes them in every round and keeps one port for the whole run, and a node that comes late into
+// a run of torchrun's looks among the keys of earlier rounds. Used by one thread at a
 // time.
 #pragma once
 
@@ -30,7 +30,7 @@ class Bootstrap {
   bool shared() const { return shared_; }
 
   // Where this node serves the workers' store, should it become rank 0 of the next round. What was
-  // in it is forgotten: nobody's workers run between two rounds.
+  // in it is forgotten: no workers run between two rounds.
   Result<BootstrapStore> offer();
 
   // For a round that `self` has just joined. `store`: the one under the rounds' prefixes.
@@ -53,7 +53,7 @@ class Bootstrap {
   const bool shared_;
   std::unique_ptr<StoreServer> server_;
   std::optional<io::ReservedPort> reserved_;
-  // Where a torchrun node that is rank 0 has its server: there it stays.
+  // Where a torchrun node that is rank 0 has its server. It does not move.
   struct Known {
     core::rendezvous::NodeId node;
     BootstrapStore where;

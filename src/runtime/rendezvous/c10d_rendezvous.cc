@@ -1,4 +1,6 @@
 // The c10d backend: a dynamic rendezvous over a store at the endpoint, or in a file.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -10,9 +12,9 @@
 #include "regroup/rendezvous_backend.h"
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/meet.h"
-#include "runtime/rendezvous/meeting_store.h"
 #include "runtime/rendezvous/rendezvous_creators.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
+#include "runtime/rendezvous/rendezvous_store.h"
 #include "runtime/rendezvous/this_node.h"
 #include "runtime/rendezvous/wait_lines.h"
 #include "runtime/store/store_channel.h"
@@ -32,7 +34,7 @@ Result<Duration> read_timeout_of(const RendezvousParameters& parameters) {
   if (!seconds) return tl::unexpected(seconds.error());
   if (*seconds && **seconds <= 0)
     return fail(ErrorKind::InvalidArgument,
-                "read_timeout is " + std::to_string(**seconds) + " s; it must be above zero");
+                fmt::format("read_timeout is {} s; it must be above zero", **seconds));
   return std::chrono::seconds(std::min<std::int64_t>(seconds->value_or(60), 1'000'000'000));
 }
 
@@ -41,17 +43,17 @@ struct Limits {
   Duration read_timeout;
 };
 
-// If this node serves the store, it does so for as long as somebody has such a function. The name
+// If this node serves the store, it does so for as long as a copy of this function exists. The name
 // is looked up each time: a host may come back at another address.
-StoreOpener opener(const std::shared_ptr<MeetingStore>& meeting, MeetingStoreOptions options,
+StoreOpener opener(const std::shared_ptr<RendezvousStore>& found, RendezvousStoreOptions options,
                    const Limits& limits) {
   options.connect_timeout = limits.each_try;
   options.limit_name = "each try";
   options.read_timeout = limits.read_timeout;
   options.on_status = {};
   options.on_wait = {};
-  return [meeting, options] {
-    auto store = reopen_meeting_store(meeting->reached, options);
+  return [found, options] {
+    auto store = reopen_rendezvous_store(found->reached, options);
     const bool nobody = !store && store.error().kind == ErrorKind::Timeout;
     if (nobody) store.error().kind = ErrorKind::Connection;
     return store;
@@ -62,7 +64,7 @@ StoreOpener opener(const std::shared_ptr<MeetingStore>& meeting, MeetingStoreOpt
 // wherever the name leads.
 constexpr Duration kKnownAddressLimit = 1s;
 constexpr Duration kNameLimit = 2s;
-// Each try for the first.
+// For each try to open the first session.
 constexpr Duration kSessionLimit = 5s;
 constexpr Duration kPauseBetweenTries = 100ms;
 
@@ -81,25 +83,25 @@ Result<std::optional<OpenedSession>> open_session(const std::string& host, std::
 }
 
 // The server has answered a moment ago; but it may be very busy, or be started again just now.
-Result<std::optional<OpenedSession>> open_first_session(const MeetingStore& meeting,
+Result<std::optional<OpenedSession>> open_first_session(const RendezvousStore& found,
                                                         const RendezvousParameters& parameters,
                                                         const Secret* secret, Duration limit) {
   const Instant until = io::deadline_after(limit);
   WaitLines lines(parameters);
   lines.begin(io::now());
   for (;;) {
-    auto opened = open_session(meeting.server_address, meeting.reached.port, secret, kSessionLimit);
+    auto opened = open_session(found.server_address, found.reached.port, secret, kSessionLimit);
     const bool may_pass = !opened && (opened.error().kind == ErrorKind::Connection ||
                                       opened.error().kind == ErrorKind::Timeout);
     if (!may_pass || io::now() >= until) return opened;
     if (parameters.interrupted && *parameters.interrupted)
       return fail(ErrorKind::Cancelled, "interrupted while waiting for the coordinator");
     const Instant now = io::now();
-    lines.tell(now,
-               {.what = "no session with " + parameters.endpoint + ": " + opened.error().message,
-                .limit = "; gives up in " + in_words(until - now) + " (join_timeout)",
-                .brief = "waiting for the coordinator",
-                .until = until});
+    lines.tell(now, {.what = fmt::format("no session with {}: {}", parameters.endpoint,
+                                         opened.error().message),
+                     .limit = "; gives up in " + in_words(until - now) + " (join_timeout)",
+                     .brief = "waiting for the coordinator",
+                     .until = until});
     std::this_thread::sleep_for(kPauseBetweenTries);
   }
 }
@@ -117,7 +119,7 @@ std::function<Result<OpenedSession>()> session_opener(const std::string& address
   };
 }
 
-// Without a coordinator nobody would keep groups whole.
+// Without a coordinator, nothing would keep groups whole.
 Result<void> check_shared_state_will_do(const RendezvousParameters& parameters,
                                         const AgentPart* part) {
   if (part == nullptr || part->rules.segment == 0) return {};
@@ -183,19 +185,20 @@ Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* pa
   const auto secret = secret_of(parameters);
   if (!secret) return tl::unexpected(secret.error());
 
-  MeetingStoreOptions options{.endpoint = *endpoint,
-                              .is_host = *is_host,
-                              .secret_file = parameters.secret_file,
-                              .local_addr = parameters.local_addr,
-                              .connect_timeout = settings->join_timeout,
-                              .read_timeout = *read_timeout,
-                              .on_status = parameters.on_status ? parameters.on_status : log_info,
-                              .on_wait = parameters.on_wait,
-                              .cancelled = parameters.interrupted.get()};
-  auto meeting = open_meeting_store(options);
-  if (!meeting) return tl::unexpected(meeting.error());
+  RendezvousStoreOptions options{
+      .endpoint = *endpoint,
+      .is_host = *is_host,
+      .secret_file = parameters.secret_file,
+      .local_addr = parameters.local_addr,
+      .connect_timeout = settings->join_timeout,
+      .read_timeout = *read_timeout,
+      .on_status = parameters.on_status ? parameters.on_status : log_info,
+      .on_wait = parameters.on_wait,
+      .cancelled = parameters.interrupted.get()};
+  auto found = open_rendezvous_store(options);
+  if (!found) return tl::unexpected(found.error());
 
-  const auto owner = std::make_shared<MeetingStore>(std::move(*meeting));
+  const auto owner = std::make_shared<RendezvousStore>(std::move(*found));
   const StoreOpener open_store =
       opener(owner, options, {.each_try = 10s, .read_timeout = *read_timeout});
   if (has_session) {
@@ -225,7 +228,7 @@ Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* pa
   auto states = owner->store->clone();
   if (!states) return tl::unexpected(states.error());
   (*states)->set_timeout(patience(*read_timeout, *settings));
-  // One try of many, for the states: whoever needs them decides how long to go on.
+  // One try for the states; the caller that needs them decides how long to go on.
   const StoreOpener reopen_states =
       opener(owner, options, {.each_try = 2s, .read_timeout = patience(*read_timeout, *settings)});
   auto backend = make_store_backend(*states, parameters.run_id, reopen_states);

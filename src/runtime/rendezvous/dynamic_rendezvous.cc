@@ -60,7 +60,8 @@ class DynamicHandler final : public RendezvousHandler {
     heart_.stop();
     auto joined = join();
     if (!joined) return tl::unexpected(joined.error());
-    // From here on without the lock: whoever waits for a slow rank 0 must not fall silent himself.
+    // Without the lock from here on: a node that waits for a slow rank 0 must go on with its own
+    // heartbeats.
     const Duration interval = executor_.settings().keep_alive_interval;
     if (auto beating = heart_.start(interval, [this] { beat(); }); !beating)
       return tl::unexpected(beating.error());
@@ -77,7 +78,7 @@ class DynamicHandler final : public RendezvousHandler {
         .nodes = std::vector<std::string>(joined->participants.size())};
     for (const auto& [node, rank] : joined->participants)
       info.nodes[static_cast<std::size_t>(rank)] = name_of(*joined, node);
-    // Whoever was here will be missed if he does not come again.
+    // A node that was here is named as missing if it does not come again.
     expected_ = info.nodes;
     auto where = bootstrap_.agree(*joined, executor_.self(), *store);
     if (!where) return tl::unexpected(where.error());
@@ -124,7 +125,7 @@ class DynamicHandler final : public RendezvousHandler {
     const std::lock_guard one_call(calls_);
     heart_.stop();
     const std::lock_guard lock(mutex_);
-    // Nobody waits longer for a goodbye than for a silent node.
+    // The others notice a silent node anyway, so a goodbye is not worth a long wait.
     const Settings& settings = executor_.settings();
     return drive(Operation::Leave, std::min(settings.close_timeout, kLongestGoodbye));
   }
@@ -197,7 +198,7 @@ class DynamicHandler final : public RendezvousHandler {
     return executor_.on_rested(both_clocks());
   }
 
-  // The backend did not answer; nobody knows what came of it.
+  // The backend did not answer, so it is unknown whether it did what was asked.
   Result<Step> failed(Error error) {
     const bool may_pass = error.kind == ErrorKind::Connection || error.kind == ErrorKind::Timeout;
     if (!may_pass) return tl::unexpected(std::move(error));
@@ -253,7 +254,7 @@ class DynamicHandler final : public RendezvousHandler {
     if (executor_.operation() == Operation::Join)
       return "the nodes did not meet within " + in_words(settings.join_timeout) +
              " (join_timeout): " +
-             // Since then this node has taken itself off the list; that is not who was missing.
+             // As it was before this node took itself off the list: it was not the one missing.
              (progress_.empty() ? describe_progress(waiting(io::now())) : progress_);
     return "the change of the shared state did not get through within " + in_words(limit_) +
            ": too many nodes write at the same time, or the store is slow";

@@ -1,5 +1,7 @@
 #include "runtime/rendezvous/exchange.h"
 
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -19,12 +21,12 @@ using core::rendezvous::AssignedRanks;
 using core::rendezvous::RoleInfo;
 
 constexpr std::string_view kExit = "torchelastic/agent/terminal_state";
-// So long an end of the wait goes unnoticed.
+// How long it may take to notice that there is no use in waiting.
 constexpr Duration kSlice = 250ms;
 
 std::string exit_key(std::string_view rest) { return std::string(kExit).append(rest); }
 
-// Until the keys are there, the store's time is over, or there is no use in waiting any more.
+// Waits until the keys are there, the store's time limit has passed, or `go_on` says no.
 Result<void> wait_while(Store& store, const Store::Keys& keys, const std::function<bool()>& go_on) {
   if (!go_on) return store.wait(keys);
   const Instant until = io::deadline_after(store.timeout());
@@ -37,11 +39,11 @@ Result<void> wait_while(Store& store, const Store::Keys& keys, const std::functi
 }
 
 std::string role_info_key(std::int64_t rank) {
-  return "torchelastic/role_info/" + std::to_string(rank);
+  return fmt::format("torchelastic/role_info/{}", rank);
 }
 
 std::string assigned_ranks_key(std::int64_t rank) {
-  return "torchelastic/assigned_ranks/" + std::to_string(rank);
+  return fmt::format("torchelastic/assigned_ranks/{}", rank);
 }
 
 // Rank 0's part.

@@ -27,7 +27,8 @@ Result<core::rendezvous::AssignedRanks> exchange_ranks(Store& store, std::int64_
 // stands for another that has not come.
 Result<void> exit_barrier(Store& store, std::int64_t world_size, Duration limit = 300s);
 
-// The same in two steps, for who must not block for so long: once, then as often as one likes.
+// The same in two steps, for a caller that must not block for so long: the first once, the second
+// as often as it likes.
 Result<void> arrive_at_exit(Store& store, std::int64_t world_size);
 Result<bool> is_exit_complete(Store& store);
 

@@ -16,10 +16,10 @@ class Heartbeat {
  public:
   ~Heartbeat() { stop(); }
 
-  // The first time after half an interval, then after each. Must not be running.
+  // Calls `beat` after half an interval, and then after each interval. Must not be running.
   Result<void> start(Duration interval, std::function<void()> beat);
 
-  // Returns when the last beat is over. Twice is fine.
+  // Returns when the last beat is over. May be called twice.
   void stop();
 
   // For a beat that takes its time: somebody waits in stop().

@@ -1,5 +1,7 @@
 #include "runtime/rendezvous/rendezvous_settings.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
@@ -19,9 +21,9 @@ std::string lower(std::string_view text) {
 }
 
 auto wrong_value(std::string_view key, std::string_view value, std::string_view wanted) {
-  return fail(ErrorKind::InvalidArgument, "the rendezvous option " + std::string(key) + " is " +
-                                              printable(value) + "; it must be " +
-                                              std::string(wanted));
+  return fail(
+      ErrorKind::InvalidArgument,
+      fmt::format("the rendezvous option {} is {}; it must be {}", key, printable(value), wanted));
 }
 
 }  // namespace
@@ -70,9 +72,9 @@ Result<std::map<std::string, std::string>> parse_rendezvous_config(std::string_v
                   "the rendezvous configuration " + printable(text) +
                       " must be KEY=VALUE pairs with commas between them");
     if (value.empty())
-      return fail(ErrorKind::InvalidArgument, "the rendezvous option " + printable(key) +
-                                                  " has no value; write " + std::string(key) +
-                                                  "=VALUE");
+      return fail(ErrorKind::InvalidArgument,
+                  fmt::format("the rendezvous option {} has no value; write {}=VALUE",
+                              printable(key), key));
     config[std::string(key)] = std::string(value);
   }
   return config;
@@ -114,7 +116,7 @@ Result<Settings> settings_of(const RendezvousParameters& parameters) {
   if (*attempts) settings.keep_alive_attempts = std::min<std::int64_t>(**attempts, 1'000'000);
   if (parameters.node_rank && *parameters.node_rank < 0)
     return fail(ErrorKind::InvalidArgument,
-                "the node rank is " + std::to_string(*parameters.node_rank) + "; ranks start at 0");
+                fmt::format("the node rank is {}; ranks start at 0", *parameters.node_rank));
   if (auto good = core::rendezvous::validate(settings); !good) return tl::unexpected(good.error());
   return settings;
 }
@@ -123,10 +125,10 @@ Result<void> check_groups(const RendezvousParameters& parameters, std::int64_t s
   constexpr std::size_t kLongestKey = 1024;
   if (parameters.topology_key.size() > kLongestKey)
     return fail(ErrorKind::InvalidArgument,
-                "--topology-key has " + std::to_string(parameters.topology_key.size()) +
-                    " bytes; the limit is " + std::to_string(kLongestKey));
+                fmt::format("--topology-key has {} bytes; the limit is {}",
+                            parameters.topology_key.size(), kLongestKey));
   if (segment == 0) return {};
-  const std::string given = "--segment is " + std::to_string(segment);
+  const std::string given = fmt::format("--segment is {}", segment);
   if (segment < 0) return fail(ErrorKind::InvalidArgument, given + "; it must be 1 or more");
   if (parameters.backend == "static")
     return fail(ErrorKind::InvalidArgument,
@@ -137,10 +139,9 @@ Result<void> check_groups(const RendezvousParameters& parameters, std::int64_t s
     return fail(ErrorKind::InvalidArgument,
                 given + ", but this node does not say which group it is in. Pass --topology-key");
   if (parameters.min_nodes % segment != 0 || parameters.max_nodes % segment != 0)
-    return fail(ErrorKind::InvalidArgument, given +
-                                                ", and --nnodes must be multiples of it; it is " +
-                                                std::to_string(parameters.min_nodes) + ":" +
-                                                std::to_string(parameters.max_nodes));
+    return fail(ErrorKind::InvalidArgument,
+                fmt::format("{}, and --nnodes must be multiples of it; it is {}:{}", given,
+                            parameters.min_nodes, parameters.max_nodes));
   return {};
 }
 
@@ -156,8 +157,9 @@ void warn_of_unknown_keys(const RendezvousParameters& parameters,
   for (const auto& [key, value] : parameters.config) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const auto meant = nearest(key, known);
-    log_warning("the " + parameters.backend + " rendezvous knows no option " + printable(key) +
-                "; it is ignored" + (meant ? ". Did you mean " + *meant + "?" : ""));
+    log_warning(fmt::format("the {} rendezvous knows no option {}; it is ignored{}",
+                            parameters.backend, printable(key),
+                            meant ? ". Did you mean " + *meant + "?" : ""));
   }
 }
 

@@ -26,7 +26,7 @@ enum class StoreType { Tcp, File };
 Result<StoreType> store_type_of(const RendezvousParameters& parameters);
 
 // A key that its backend does not know is most likely misspelt. torchrun accepts it silently, so it
-// is no error; it is told, with the known key that is nearest.
+// is no error, but a warning that names the nearest known key.
 void warn_of_unknown_keys(const RendezvousParameters& parameters,
                           const std::vector<std::string>& known);
 

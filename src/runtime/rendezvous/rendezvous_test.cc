@@ -11,9 +11,9 @@
 #include <future>
 #include <mutex>
 #include <sstream>
-#include <thread>
 #include <utility>
 
+#include "io/loop/eventually_testing.h"
 #include "io/net/reserved_port.h"
 #include "regroup/rendezvous_backend.h"
 #include "runtime/rendezvous/rendezvous_testing.h"
@@ -39,12 +39,11 @@ Handler over(const std::shared_ptr<Store>& store, RendezvousParameters parameter
 
 // Waits until the shared state is as it should be.
 void await_state(Store& store, const std::function<bool(const State&)>& is_so) {
-  for (;;) {
+  EXPECT_TRUE(io::eventually([&] {
     const auto bytes = wire::decode_base64(store.get("torch.rendezvous.run").value());
     const auto state = wire::decode_state(bytes.value());
-    if (state && is_so(*state)) return;
-    std::this_thread::sleep_for(5ms);
-  }
+    return state && is_so(*state);
+  }));
 }
 
 TEST(DynamicRendezvous, AllSeeTheSameWorld) {
@@ -109,7 +108,7 @@ TEST(DynamicRendezvous, ANewcomerIsSeenAndGetsIn) {
   ASSERT_TRUE(a->next_rendezvous());
   auto b = over(store, between(1, 2), "b");
   auto joining = std::async(std::launch::async, [&] { return b->next_rendezvous(); });
-  while (a->num_nodes_waiting().value() == 0) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(io::eventually([&] { return a->num_nodes_waiting().value() > 0; }));
   EXPECT_TRUE(a->status()->must_rejoin());
   auto again = a->next_rendezvous();
   ASSERT_TRUE(again);
@@ -124,7 +123,7 @@ TEST(DynamicRendezvous, WhoLeavesIsMissedAtOnce) {
   for (const auto& one : all_join({a.get(), b.get()})) ASSERT_TRUE(one);
   EXPECT_FALSE(a->status()->must_rejoin());
   ASSERT_TRUE(b->leave());
-  while (a->status()->whole) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(io::eventually([&] { return !a->status()->whole; }));
   EXPECT_TRUE(a->status()->member);
   EXPECT_FALSE(b->status()->member);
 }
@@ -307,11 +306,13 @@ TEST(C10dRendezvous, AStoreThatCameBackEmptyIsMetAtAgain) {
   auto a = make_rendezvous(parameters);
   ASSERT_TRUE(a);
   ASSERT_TRUE((*a)->next_rendezvous());
-  (*server)->clear();                   // As if it had been started again: no keys, no connections.
-  std::this_thread::sleep_for(1100ms);  // The state is remembered for a second.
-  const auto status = (*a)->status();
-  ASSERT_TRUE(status) << status.error().message;
-  EXPECT_FALSE(status->member);
+  (*server)->clear();  // As if it had been started again: no keys, no connections.
+  // The state is remembered for a second.
+  EXPECT_TRUE(io::eventually([&] {
+    const auto status = (*a)->status();
+    EXPECT_TRUE(status) << status.error().message;
+    return !status || !status->member;
+  }));
   const auto again = (*a)->next_rendezvous();
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->world_size, 1);

@@ -1,5 +1,7 @@
 #include "runtime/rendezvous/rendezvous_view.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -31,16 +33,18 @@ using core::rendezvous::State;
 constexpr Duration kTryAgain = 20ms;
 
 tl::unexpected<Error> no_such_run(const std::string& run_id, std::string_view why) {
-  return fail(ErrorKind::Refused, "no run " + printable(run_id) + " here: " + std::string(why) +
-                                      ". Check --rdzv-id and --rdzv-endpoint; nothing was changed");
+  return fail(
+      ErrorKind::Refused,
+      fmt::format("no run {} here: {}. Check --rdzv-id and --rdzv-endpoint; nothing was changed",
+                  printable(run_id), why));
 }
 
 tl::unexpected<Error> corrupt(const std::string& run_id, const std::string& why) {
   return fail(
       ErrorKind::Corrupt,
-      "the state of the run " + printable(run_id) + ", in the key " +
-          printable(wire::state_key(run_id)) + " of the store, cannot be read: " + why +
-          ". It was left as it is; use another run id, or delete the key if the run is over");
+      fmt::format("the state of the run {}, in the key {} of the store, cannot be read: {}. It was "
+                  "left as it is; use another run id, or delete the key if the run is over",
+                  printable(run_id), printable(wire::state_key(run_id)), why));
 }
 
 Result<void> check_that_it_is_there(Store& store, const std::string& run_id) {
@@ -72,7 +76,7 @@ std::vector<NodeId> by_rank(const State& state) {
 }
 
 Duration since(Stamp then, Stamp now) {
-  // Stamps are a stranger's: their difference may be more than fits.
+  // Stamps come from other machines: their difference may be more than fits.
   const double micros = static_cast<double>(now.micros) - static_cast<double>(then.micros);
   constexpr double kCentury = 100.0 * 365 * 24 * 3600 * 1e6;
   return std::chrono::microseconds(
@@ -94,7 +98,7 @@ Row row_of(const State& state, const NodeId& node, std::string place, Stamp now)
   const bool is_regroup = claim != state.claims.end();
   std::string program = is_regroup ? "regroup" : "torchrun";
   if (is_regroup && claim->second.wish)
-    program += " (wants rank " + std::to_string(*claim->second.wish) + ")";
+    program += fmt::format(" (wants rank {})", *claim->second.wish);
   return {std::move(place),    plain(name_of(state, node)),
           plain(node.address), std::to_string(node.pid),
           std::move(program),  age_of_heartbeat(state, node, now)};
@@ -172,8 +176,8 @@ Result<State> look_at_run(Store& store, const std::string& run_id) {
 }
 
 std::string describe_run(const std::string& run_id, const State& state, Stamp now) {
-  std::string text = "run " + printable(run_id) + ", round " + std::to_string(state.round) + "\n" +
-                     stage_of(state) + "\n" + last_call(state, now);
+  std::string text = fmt::format("run {}, round {}\n{}\n{}", printable(run_id), state.round,
+                                 stage_of(state), last_call(state, now));
   std::vector<Row> rows{{"rank", "node", "address", "pid", "program", "last heartbeat"}};
   for (const NodeId& node : by_rank(state))
     rows.push_back(row_of(state, node,
@@ -191,9 +195,9 @@ std::string describe_nodes(const State& state) {
   std::string names;
   for (const NodeId& node : by_rank(state))
     names += (names.empty() ? " (" : ", ") + plain(name_of(state, node));
-  return count_of(state.participants.size(), "node") + (names.empty() ? "" : names + ")") + ", " +
-         std::to_string(state.wait_list.size()) + " waiting, " +
-         count_of(state.redundancy_list.size(), "spare");
+  return fmt::format("{}{}, {} waiting, {}", count_of(state.participants.size(), "node"),
+                     names.empty() ? "" : names + ")", state.wait_list.size(),
+                     count_of(state.redundancy_list.size(), "spare"));
 }
 
 Result<Closing> close_run(const std::shared_ptr<Store>& store, const std::string& run_id,
@@ -215,13 +219,13 @@ Result<Closing> close_run(const std::shared_ptr<Store>& store, const std::string
     const auto answer = (*backend)->set_state(wire::encode_state(*state), (*present)->token);
     if (!answer) return tl::unexpected(answer.error());
     if (answer->won) {
-      (*backend)->announce_left(left);  // Whoever waits for the round wakes, and sees it.
+      (*backend)->announce_left(left);  // Nodes that wait for the round wake, and see it.
       return Closing{.was_closed = false, .state = std::move(*state)};
     }
     if (io::now() > give_up)
-      return fail(ErrorKind::Timeout, "the run " + printable(run_id) +
-                                          " could not be closed within " + in_words(limit) +
-                                          ": too many nodes write at the same time. Try again");
+      return fail(ErrorKind::Timeout, fmt::format("the run {} could not be closed within {}: too "
+                                                  "many nodes write at the same time. Try again",
+                                                  printable(run_id), in_words(limit)));
     std::this_thread::sleep_for(kTryAgain);
   }
 }

@@ -1,5 +1,5 @@
-// A look at a run from outside: what its nodes share, for people, and the end of it. Nobody joins
-// here, and nothing is created: a run that nobody has started stays one.
+// A look at a run from outside: what its nodes share, for people, and the end of it. No node joins
+// here, and nothing is created: a run that no node has begun is not begun by a look.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ Result<std::shared_ptr<Store>> open_run_store(const RendezvousParameters& parame
 Result<core::rendezvous::State> look_at_run(Store& store, const std::string& run_id);
 
 // For people: whole lines, each with its end. `now` is on this machine's clock, by which the age of
-// a heartbeat is told; the clock that stamped it is another's.
+// a heartbeat is told; the clock that stamped it is another machine's.
 std::string describe_run(const std::string& run_id, const core::rendezvous::State& state,
                          core::rendezvous::Stamp now);
 
@@ -34,7 +34,7 @@ struct Closing {
   core::rendezvous::State state;  // As it is now.
 };
 
-// Ends the run for everybody, for good. Errors as look_at_run(), and Timeout if other writers were
+// Ends the run for all nodes, for good. Errors as look_at_run(), and Timeout if other writers were
 // faster for as long as `limit`.
 Result<Closing> close_run(const std::shared_ptr<Store>& store, const std::string& run_id,
                           Duration limit);

@@ -1,5 +1,7 @@
-// The static backend: ranks are given beforehand, nobody comes or goes. The nodes only wait for
-// each other once, at the store that rank 0 serves.
+// The static backend: ranks are given beforehand, and no node comes or goes. The nodes only wait
+// for each other once, at the store that rank 0 serves.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <mutex>
 #include <thread>
@@ -9,9 +11,9 @@
 #include "base/text.h"
 #include "io/loop/clock.h"
 #include "runtime/common/log.h"
-#include "runtime/rendezvous/meeting_store.h"
 #include "runtime/rendezvous/rendezvous_creators.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
+#include "runtime/rendezvous/rendezvous_store.h"
 #include "runtime/store/tcp_store.h"
 
 namespace regroup::runtime {
@@ -35,10 +37,10 @@ class StaticHandler final : public RendezvousHandler {
 
   Result<RendezvousInfo> next_rendezvous() override {
     const std::lock_guard lock(mutex_);
-    if (!meeting_) {
+    if (!found_) {
       if (auto met = meet(); !met) return tl::unexpected(met.error());
     }
-    auto store = meeting_->store->clone();
+    auto store = found_->store->clone();
     if (!store) return tl::unexpected(store.error());
     return RendezvousInfo{.store = make_prefix_store(run_id(), std::move(*store)),
                           .round = 0,
@@ -59,24 +61,24 @@ class StaticHandler final : public RendezvousHandler {
  private:
   Result<void> meet() {
     const Instant give_up = io::deadline_after(timeout_);
-    auto meeting = open_meeting_store({.endpoint = endpoint_,
-                                       .is_host = rank_ == 0,
-                                       .local_addr = parameters_.local_addr,
-                                       .connect_timeout = timeout_,
-                                       .read_timeout = timeout_,
-                                       .on_status = [this](const std::string& line) { say(line); },
-                                       .on_wait = parameters_.on_wait,
-                                       .cancelled = parameters_.interrupted.get(),
-                                       .limit_name = "timeout",
-                                       .host_advice = "Start the node with rank 0 there."});
-    if (!meeting) return tl::unexpected(meeting.error());
-    auto come = add_workers(*meeting->store, 1);
+    auto found = open_rendezvous_store({.endpoint = endpoint_,
+                                        .is_host = rank_ == 0,
+                                        .local_addr = parameters_.local_addr,
+                                        .connect_timeout = timeout_,
+                                        .read_timeout = timeout_,
+                                        .on_status = [this](const std::string& line) { say(line); },
+                                        .on_wait = parameters_.on_wait,
+                                        .cancelled = parameters_.interrupted.get(),
+                                        .limit_name = "timeout",
+                                        .host_advice = "Start the node with rank 0 there."});
+    if (!found) return tl::unexpected(found.error());
+    auto come = add_workers(*found->store, 1);
     if (!come) return tl::unexpected(come.error());
     // As torchrun's: only the host waits for all; the others wait for keys, later on.
     if (rank_ == 0) {
-      if (auto all = await_all(*meeting->store, give_up); !all) return all;
+      if (auto all = await_all(*found->store, give_up); !all) return all;
     }
-    meeting_ = std::move(*meeting);
+    found_ = std::move(*found);
     return {};
   }
 
@@ -89,21 +91,22 @@ class StaticHandler final : public RendezvousHandler {
       if (!come) return tl::unexpected(come.error());
       if (*come >= parameters_.max_nodes) return {};
       const Instant now = io::now();
-      const std::string how_many = std::to_string(*come) + " of " +
-                                   std::to_string(parameters_.max_nodes) + " nodes have come";
+      const std::string how_many =
+          fmt::format("{} of {} nodes have come", *come, parameters_.max_nodes);
       if (now > give_up)
-        return fail(ErrorKind::Timeout, "the nodes did not meet within " + in_words(timeout_) +
-                                            " (timeout): " + how_many);
+        return fail(ErrorKind::Timeout,
+                    fmt::format("the nodes did not meet within {} (timeout): {}",
+                                in_words(timeout_), how_many));
       if (parameters_.interrupted && *parameters_.interrupted)
         return fail(ErrorKind::Cancelled, "interrupted while waiting for the other nodes");
       if (parameters_.on_wait && std::exchange(shown, *come) != *come)
-        parameters_.on_wait({.text = "waiting for nodes: " + std::to_string(*come) + " of " +
-                                     std::to_string(parameters_.max_nodes) + " here",
-                             .so_far = now - begun,
-                             .left = give_up - now});
+        parameters_.on_wait(
+            {.text = fmt::format("waiting for nodes: {} of {} here", *come, parameters_.max_nodes),
+             .so_far = now - begun,
+             .left = give_up - now});
       if (now - last_said >= kSayAgain) {
         last_said = now;
-        say(how_many + "; gives up in " + in_words(give_up - now) + " (timeout)");
+        say(fmt::format("{}; gives up in {} (timeout)", how_many, in_words(give_up - now)));
       }
       std::this_thread::sleep_for(kLook);
     }
@@ -121,7 +124,7 @@ class StaticHandler final : public RendezvousHandler {
   const std::int64_t rank_;
   const Duration timeout_;
   std::mutex mutex_;
-  std::optional<MeetingStore> meeting_;
+  std::optional<RendezvousStore> found_;
 };
 
 }  // namespace
@@ -143,14 +146,12 @@ Result<std::unique_ptr<RendezvousHandler>> make_static_rendezvous(
   const auto rank = parameters.node_rank ? parameters.node_rank : *configured;
   if (!rank) return wrong("the static rendezvous needs this node's rank (--node-rank)");
   if (*rank < 0 || *rank >= parameters.max_nodes)
-    return wrong("the node rank is " + std::to_string(*rank) + "; with " +
-                 std::to_string(parameters.max_nodes) + " nodes it must be 0 to " +
-                 std::to_string(parameters.max_nodes - 1));
+    return wrong(fmt::format("the node rank is {}; with {} nodes it must be 0 to {}", *rank,
+                             parameters.max_nodes, parameters.max_nodes - 1));
   const auto timeout = parameters.integer("timeout");
   if (!timeout) return tl::unexpected(timeout.error());
   const std::int64_t seconds = timeout->value_or(kDefaultTimeout);
-  if (seconds <= 0)
-    return wrong("timeout is " + std::to_string(seconds) + " s; it must be above zero");
+  if (seconds <= 0) return wrong(fmt::format("timeout is {} s; it must be above zero", seconds));
   return std::make_unique<StaticHandler>(
       parameters, std::move(*endpoint), *rank,
       std::chrono::seconds(std::min<std::int64_t>(seconds, 1'000'000'000)));

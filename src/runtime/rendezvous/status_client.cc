@@ -1,5 +1,7 @@
 #include "runtime/rendezvous/status_client.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 #include <variant>
 
@@ -32,8 +34,8 @@ Result<StatusAnswer> StatusClient::ask(const std::string& run_id) {
   auto status = wire::decode_status(*json);
   if (!status)
     return fail(status.error().kind,
-                "the coordinator at " + text_of(where_) +
-                    " says what nobody understands: " + status.error().message);
+                fmt::format("the coordinator at {} says what nobody understands: {}",
+                            text_of(where_), status.error().message));
   return StatusAnswer{std::move(*json), std::move(*status)};
 }
 
@@ -44,14 +46,16 @@ Result<void> StatusClient::connect(Instant deadline) {
   if (!channel) {
     const StoreChannel::Failure& failure = channel.error();
     const bool silent = failure.answered && failure.why.kind == ErrorKind::Timeout;
-    return fail(failure.why.kind,
-                !failure.answered
-                    ? "nobody answers at " + text_of(where_) + ": " + failure.why.message +
-                          ". Is the coordinator running, and is this its address?"
-                    : "no coordinator at " + text_of(where_) + ": " + failure.why.message + ". " +
-                          (silent ? "Something listens there and does not answer: it is stuck, or "
-                                    "it is something else."
-                                  : "Something else listens there."));
+    return fail(
+        failure.why.kind,
+        !failure.answered
+            ? fmt::format(
+                  "nobody answers at {}: {}. Is the coordinator running, and is this its address?",
+                  text_of(where_), failure.why.message)
+            : fmt::format("no coordinator at {}: {}. {}", text_of(where_), failure.why.message,
+                          silent ? "Something listens there and does not answer: it is stuck, or "
+                                   "it is something else."
+                                 : "Something else listens there."));
   }
   auto session = channel->into_session(deadline);
   if (!session) return tl::unexpected(session.error());
@@ -106,7 +110,8 @@ Result<std::string> StatusClient::look(const std::string& run_id, Instant deadli
 }
 
 Error StatusClient::unanswered(const Error& why) const {
-  return {why.kind, "no answer from the coordinator at " + text_of(where_) + ": " + why.message};
+  return {why.kind,
+          fmt::format("no answer from the coordinator at {}: {}", text_of(where_), why.message)};
 }
 
 }  // namespace regroup::runtime

@@ -24,8 +24,9 @@ class StatusClient {
   StatusClient(Endpoint where, Duration limit, std::optional<Secret> secret = {})
       : where_(std::move(where)), limit_(limit), secret_(std::move(secret)) {}
 
-  // Empty: all runs. A run that is not known there is not in the answer. Nobody is waited for who
-  // does not listen yet. ErrorKind::Unsupported: there is a store, but no coordinator.
+  // Empty: all runs. A run that is not known there is not in the answer. A coordinator that
+  // does not listen yet is not waited for. ErrorKind::Unsupported: there is a store, but no
+  // coordinator.
   Result<StatusAnswer> ask(const std::string& run_id);
 
  private:

@@ -1,4 +1,6 @@
 // torchrun's c10d rendezvous backend: the run's state as base64 text under one key of a store.
+#include <fmt/core.h>
+
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -31,7 +33,7 @@ class StoreBackend final : public RendezvousBackend {
     if (auto open = reopen_if_lost(); !open) return tl::unexpected(open.error());
     auto text = noting_loss(store_->get(key_));
     if (text) return decode(std::move(*text));
-    // Waited for in vain: somebody has removed the key. Next time there will be one.
+    // The key did not come: somebody has removed it. It is made again for the next call.
     if (text.error().kind == ErrorKind::Timeout) (void)make_key();
     return tl::unexpected(text.error());
   }
@@ -57,7 +59,7 @@ class StoreBackend final : public RendezvousBackend {
     if (!lost_) {
       auto left = store_->wait({wire::left_key(run_id_, phase)}, limit);
       if (left) return true;
-      // Here a passed limit is what was asked for.
+      // A limit that has passed is no loss here: the caller asked for it.
       if (left.error().kind != ErrorKind::Timeout) (void)noting_loss(std::move(left));
     }
     std::this_thread::sleep_until(until);
@@ -67,8 +69,8 @@ class StoreBackend final : public RendezvousBackend {
  private:
   template <class T>
   Result<T> noting_loss(Result<T> answer) {
-    // Also when the limit passed: a server that does not answer in time is gone or cut off, and the
-    // connection is out of step for good. Whatever went wrong, a new one is the cure.
+    // Also when the limit has passed: a server that does not answer in time is gone or cut off, and
+    // the connection is out of step for good. A new connection helps in every case.
     if (!answer && (reopen_ || answer.error().kind != ErrorKind::Timeout)) lost_ = true;
     return answer;
   }
@@ -86,10 +88,10 @@ class StoreBackend final : public RendezvousBackend {
     if (text == wire::kNoState) return std::nullopt;
     auto bytes = wire::decode_base64(text);
     if (!bytes)
-      return fail(ErrorKind::Corrupt, "the key " + printable(key_) +
-                                          " holds no rendezvous state: " + bytes.error().message +
-                                          ". It was left as it is; use another run id, or delete "
-                                          "the key if the run is over.");
+      return fail(ErrorKind::Corrupt,
+                  fmt::format("the key {} holds no rendezvous state: {}. It was left as it is; use "
+                              "another run id, or delete the key if the run is over.",
+                              printable(key_), bytes.error().message));
     return Present{std::move(*bytes), std::move(text)};
   }
 

@@ -1,5 +1,6 @@
 #include "runtime/rendezvous/this_node.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -22,8 +23,8 @@ bool fits_the_state(std::string_view name) {
 }  // namespace
 
 core::rendezvous::NodeId make_node_id(const std::string& address) {
-  // From a random number on: in a container every agent has the same pid, and one that is started
-  // again must not be taken for the one before it.
+  // It counts from a random number: in a container every agent has the same pid, and one that is
+  // started again must not be taken for the one before it.
   static std::atomic<std::int64_t> next_local_id{std::random_device{}() >> 1};
   return {.address = address, .pid = ::getpid(), .local_id = next_local_id++};
 }
@@ -37,9 +38,9 @@ std::string name_of_this_node(const RendezvousParameters& parameters, const std:
 Result<void> check_addresses(const RendezvousParameters& parameters, const std::string& address) {
   if (fits_the_state(address) && fits_the_state(parameters.local_addr)) return {};
   return fail(ErrorKind::InvalidArgument,
-              "this node's address " + printable(address) +
-                  " cannot be told to the others: it must be UTF-8 text of at most " +
-                  std::to_string(kLongestName) + " bytes (--local-addr)");
+              fmt::format("this node's address {} cannot be told to the others: it must be UTF-8 "
+                          "text of at most {} bytes (--local-addr)",
+                          printable(address), kLongestName));
 }
 
 }  // namespace regroup::runtime

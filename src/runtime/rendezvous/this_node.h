@@ -9,7 +9,7 @@
 
 namespace regroup::runtime {
 
-// One handler of one process; another one every time.
+// The id of one handler of this process: a new one each time.
 core::rendezvous::NodeId make_node_id(const std::string& address);
 
 // What people call it.

@@ -7,7 +7,7 @@
 namespace regroup::runtime {
 namespace {
 
-// Nobody needs to be told of a wait that is over so soon.
+// A wait that is over so soon is not worth a line.
 constexpr Duration kQuietAtFirst = 1s;
 constexpr Duration kSayAgain = 10s;
 

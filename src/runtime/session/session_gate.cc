@@ -34,7 +34,7 @@ SessionGate::Verdict SessionGate::judge(const FromAgent& message) {
               .answer = CoordinatorProof{secret_->proof_of_coordinator(nonces_)}};
     case Stage::Open:
       if (!is_about_secret) return {};
-      return {.what = What::Doom, .why = "it has proven itself, and begins again"};
+      return {.what = What::Close, .why = "it has proven itself, and begins again"};
   }
   return {.what = What::Refuse, .why = "this coordinator wants a secret: --rdzv-secret-file"};
 }

@@ -1,6 +1,7 @@
 // The coordinator's side of a secret: what one session has to prove before it is heard.
 //
-// Without a secret everybody is heard, but for those who have one: they would not believe us.
+// Without a secret every session is heard, except that of a node that has one: it would not
+// believe us.
 #pragma once
 
 #include <optional>
@@ -20,21 +21,21 @@ class SessionGate {
     enum class What {
       Pass,    // It is heard.
       Answer,  // It is told `answer`, and goes on.
-      Refuse,  // It is told `why`, and that is the end.
-      Doom,    // It broke the rules.
+      Refuse,  // It is told `why`, and closed.
+      Close,   // It broke the rules, and is closed without an answer.
     };
     What what = What::Pass;
     std::optional<core::coordinator::FromCoordinator> answer = {};
     std::string why = {};
   };
-  // For every message, in order. Nobody has a second try on one connection.
+  // For every message, in order. There is no second try on one connection.
   Verdict judge(const core::coordinator::FromAgent& message);
-  // The answer is on its way: whatever is said behind our proof is sealed.
+  // The answer is on its way: all that is said behind our proof is sealed.
   void answered() { is_sealed_ = stage_ == Stage::Open && seals_; }
 
-  // Of what is said to it; null: nothing is sealed yet.
+  // Seals what is said to it; null: nothing is sealed yet.
   FrameSealer* outward() { return is_sealed_ ? &seals_->of_coordinator : nullptr; }
-  // Of what it says. Its proof is the last that has none.
+  // Checks what it says. Its proof is the last message without a seal.
   FrameSealer* inward() { return is_sealed_ ? &seals_->of_agent : nullptr; }
 
  private:

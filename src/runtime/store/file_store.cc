@@ -1,4 +1,6 @@
 // A store in a file that PyTorch's FileStore objects share. See wire/file_log.h for its format.
+#include <fmt/core.h>
+
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -92,8 +94,9 @@ class FileStore final : public Store {
       if (!there) return tl::unexpected(there.error());
       if (*there) return {};
       if (io::now() >= deadline)
-        return fail(ErrorKind::Timeout, "wait for '" + (keys.empty() ? "" : keys.front()) +
-                                            "' in " + options_.path + ": the time limit passed");
+        return fail(ErrorKind::Timeout,
+                    fmt::format("wait for '{}' in {}: the time limit passed",
+                                keys.empty() ? "" : keys.front(), options_.path));
       std::this_thread::sleep_for(kLook);
     }
   }

@@ -1,5 +1,6 @@
 #include "runtime/store/store_channel.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -123,8 +124,8 @@ Result<StoreChannel> StoreChannel::open(const std::string& host, std::uint16_t p
     std::this_thread::sleep_for(pause);
   }
   return fail(last.may_pass() ? ErrorKind::Timeout : last.why.kind,
-              "cannot reach a store at " + io::join_host_port(host, port) + ": " +
-                  last.why.message + ". " + last.advice());
+              fmt::format("cannot reach a store at {}: {}. {}", io::join_host_port(host, port),
+                          last.why.message, last.advice()));
 }
 
 Result<Reply> StoreChannel::ask(std::string_view action, std::string_view key,

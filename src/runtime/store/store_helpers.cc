@@ -1,5 +1,7 @@
 #include "regroup/store_helpers.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "io/loop/clock.h"
@@ -88,10 +90,10 @@ Result<void> barrier(Store& store, std::string_view prefix, std::int64_t world_s
   const auto name_of =
       options.name_of ? options.name_of : [](std::int64_t rank) { return std::to_string(rank); };
   const auto blame = [&](const std::string& whom) {
-    return fail(ErrorKind::Timeout, "barrier '" + std::string(prefix) + "' on rank " +
-                                        std::to_string(*options.rank) + " of " +
-                                        std::to_string(world_size) +
-                                        ": the time limit passed; missing ranks: " + whom);
+    return fail(
+        ErrorKind::Timeout,
+        fmt::format("barrier '{}' on rank {} of {}: the time limit passed; missing ranks: {}",
+                    prefix, *options.rank, world_size, whom));
   };
   const std::string trace = name(prefix, std::to_string(*options.rank)).append(kTrace);
   if (auto left = store.set(trace, kIgnored); !left) return left;

@@ -1,5 +1,7 @@
 #include "runtime/store/store_host.h"
 
+#include <fmt/core.h>
+
 #include <unordered_map>
 #include <utility>
 
@@ -95,8 +97,8 @@ class Host final : public StoreHost, private KeyAccess {
     ++counters_.connections;
     if (clients_.size() >= options_.clients) {
       ++counters_.turned_away;
-      complaints_.add("turned " + connection->peer() + " away: " + std::to_string(clients_.size()) +
-                      " clients are connected, which is the limit");
+      complaints_.add(fmt::format("turned {} away: {} clients are connected, which is the limit",
+                                  connection->peer(), clients_.size()));
       connection->close();
       return;
     }
@@ -189,7 +191,7 @@ class Host final : public StoreHost, private KeyAccess {
     if (is_about_a_run) coordinator_->after();
     if (done) return Step::Next;
     ++counters_.refused;
-    complaints_.add("closed " + client.connection->peer() + ": " + done.error().message);
+    complaints_.add(fmt::format("closed {}: {}", client.connection->peer(), done.error().message));
     return Step::Close;
   }
 
@@ -197,8 +199,8 @@ class Host final : public StoreHost, private KeyAccess {
   Step wait_or_close(Client& client, const Parsed& parsed) {
     if (std::holds_alternative<wire::NeedMore>(parsed)) return Step::NeedMore;
     ++counters_.malformed;
-    complaints_.add("closed " + client.connection->peer() + ": " +
-                    std::get<wire::Malformed>(parsed).reason);
+    complaints_.add(fmt::format("closed {}: {}", client.connection->peer(),
+                                std::get<wire::Malformed>(parsed).reason));
     return Step::Close;
   }
 
@@ -282,16 +284,14 @@ std::string describe(const StoreCounters& c) {
   for (std::size_t i = 0; i < c.requests.size(); ++i) {
     total += c.requests[i];
     if (c.requests[i] == 0) continue;
-    kinds += (kinds.empty() ? " (" : ", ") + std::string(kNames[i]) + " " +
-             std::to_string(c.requests[i]);
+    kinds += fmt::format("{}{} {}", kinds.empty() ? " (" : ", ", kNames[i], c.requests[i]);
   }
   if (!kinds.empty()) kinds += ")";
-  const auto n = [](std::uint64_t number) { return std::to_string(number); };
-  return "clients " + n(c.clients) + " now, " + n(c.connections) + " ever; requests " + n(total) +
-         kinds + "; keys " + n(c.keys) + ", queues " + n(c.queues) + ", waiting " + n(c.waiting) +
-         ", memory " + n(c.memory) + " bytes; in " + n(c.bytes_in) + " bytes, out " +
-         n(c.bytes_out) + " bytes; closed: malformed " + n(c.malformed) + ", refused " +
-         n(c.refused) + ", turned away " + n(c.turned_away);
+  return fmt::format(
+      "clients {} now, {} ever; requests {}{}; keys {}, queues {}, waiting {}, memory {} bytes; in "
+      "{} bytes, out {} bytes; closed: malformed {}, refused {}, turned away {}",
+      c.clients, c.connections, total, kinds, c.keys, c.queues, c.waiting, c.memory, c.bytes_in,
+      c.bytes_out, c.malformed, c.refused, c.turned_away);
 }
 
 }  // namespace regroup::runtime

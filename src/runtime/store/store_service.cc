@@ -1,5 +1,7 @@
 #include "runtime/store/store_service.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 #include <cstring>
 #include <optional>
@@ -23,14 +25,6 @@ constexpr Duration kSay = 30s;
 // run that is not over may be theirs.
 constexpr Duration kComeBack = 2s;
 
-std::string describe(const CoordinatorCounters& c, const Presence& present) {
-  const auto n = [](std::uint64_t number) { return std::to_string(number); };
-  return "sessions " + n(c.sessions) + " now, " + n(c.sessions_ever) + " ever; runs under way " +
-         n(present.runs) + ", nodes " + n(present.nodes) + "; messages in " + n(c.messages_in) +
-         ", out " + n(c.messages_out) + "; in " + n(c.bytes_in) + " bytes, out " + n(c.bytes_out) +
-         " bytes; closed: refused " + n(c.refused);
-}
-
 class Service {
  public:
   Service(io::Loop& loop, const StoreServiceOptions& options)
@@ -53,7 +47,7 @@ class Service {
     host_ = std::move(*host);
     const std::string& file = options_.port_file;
     if (!file.empty()) {
-      auto written = io::write_file(file, std::to_string(host_->port()) + "\n");
+      auto written = io::write_file(file, fmt::format("{}\n", host_->port()));
       if (!written) return written;
     }
     on_listening(host_->addresses());
@@ -71,7 +65,8 @@ class Service {
   void log_counters() {
     log_info("store: " + runtime::describe(host_->counters()));
     if (const CoordinatorHost* coordinator = host_->coordinator())
-      log_info("coordinator: " + describe(coordinator->counters(), coordinator->presence()));
+      log_info("coordinator: " +
+               runtime::describe(coordinator->counters(), coordinator->presence()));
   }
 
   Presence presence() {
@@ -82,21 +77,20 @@ class Service {
   void stop(const io::SignalEvent& event) {
     const std::string who =
         std::string(::strsignal(event.number)) +
-        (event.sender == 0 ? "" : " from process " + std::to_string(event.sender));
+        (event.sender == 0 ? "" : fmt::format(" from process {}", event.sender));
     const Presence present = presence();
     if (waited_for_) {
-      log_info(name_ + "stopping at once, " + who + "; " + count_of(present.nodes, "node") +
-               (present.nodes == 1 ? " loses its" : " lose their") +
-               " coordinator, the workers run on");
+      log_info(fmt::format("{}stopping at once, {}; {} {} coordinator, the workers run on", name_,
+                           who, count_of(present.nodes, "node"),
+                           present.nodes == 1 ? "loses its" : "lose their"));
       return loop_.stop();
     }
     if (present.nodes == 0) {
       log_info(name_ + "stopping, " + who);
       return loop_.stop();
     }
-    log_info(name_ + who + ": stays until " + for_whom(present) +
-             (present.nodes == 1 ? " has" : " have") +
-             " said goodbye; a second signal ends it at once");
+    log_info(fmt::format("{}{}: stays until {} {} said goodbye; a second signal ends it at once",
+                         name_, who, for_whom(present), present.nodes == 1 ? "has" : "have"));
     begin_to_wait(present);
   }
 

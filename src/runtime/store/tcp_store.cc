@@ -1,5 +1,6 @@
 #include "runtime/store/tcp_store.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -167,9 +168,9 @@ class TcpStore final : public Store {
       const std::int64_t come = parse_number(*text).value_or(0);
       if (come >= world_size) return {};
       if (io::now() >= deadline)
-        return fail(ErrorKind::Timeout, "only " + std::to_string(come) + " of " +
-                                            std::to_string(world_size) +
-                                            " workers have connected to the store");
+        return fail(
+            ErrorKind::Timeout,
+            fmt::format("only {} of {} workers have connected to the store", come, world_size));
       std::this_thread::sleep_for(10ms);
     }
   }

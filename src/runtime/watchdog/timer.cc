@@ -1,6 +1,7 @@
 // The client side of the timers: what workers call.
 #include "regroup/timer.h"
 
+#include <fmt/core.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -70,9 +71,9 @@ Result<void> PipeTimerClient::send(const TimerRequest& request) const {
                                                     .signal = request.signal});
   if (line.size() > wire::kWholeWrite)
     return fail(ErrorKind::InvalidArgument,
-                "the scope of a timer is too long: its line would have " +
-                    std::to_string(line.size()) + " bytes, and a pipe carries " +
-                    std::to_string(wire::kWholeWrite) + " in one piece. Choose a shorter one.");
+                fmt::format("the scope of a timer is too long: its line would have {} bytes, and a "
+                            "pipe carries {} in one piece. Choose a shorter one.",
+                            line.size(), wire::kWholeWrite));
   auto sent = io::write_to_fifo(path_, line, runtime::kTimerPatience);
   if (!sent)
     return fail(sent.error().kind, "cannot set or release a timer: " + sent.error().message);
@@ -107,7 +108,7 @@ Result<void> ExpiresGuard::release() {
 }
 
 Result<ExpiresGuard> expires(Duration after, std::source_location here) {
-  return expires(after, std::string(here.file_name()) + "#" + std::to_string(here.line()));
+  return expires(after, fmt::format("{}#{}", here.file_name(), here.line()));
 }
 
 Result<ExpiresGuard> expires(Duration after, std::string scope,

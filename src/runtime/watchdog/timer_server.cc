@@ -1,5 +1,6 @@
 // The timer servers for programs with workers of their own: behind a queue, and behind a named
 // pipe.
+#include <fmt/core.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -122,8 +123,8 @@ struct TimerServer::Impl {
     try {
       return reaper(worker);
     } catch (...) {
-      runtime::log_warning("the reaper of worker " + std::to_string(worker.worker_id) +
-                           " has thrown; the worker counts as ended");
+      runtime::log_warning(fmt::format(
+          "the reaper of worker {} has thrown; the worker counts as ended", worker.worker_id));
       return true;
     }
   }
@@ -136,8 +137,8 @@ bool kill_process(const ExpiredWorker& worker) {
   const auto pid = static_cast<pid_t>(worker.worker_id);
   if (pid <= 1 || pid == ::getpid() || pid != worker.worker_id) return true;
   if (::kill(pid, SIGKILL) == 0 || errno == ESRCH) return true;
-  runtime::log_warning("cannot kill process " + std::to_string(pid) + ": " +
-                       io::error_in_words(errno) + "; it is tried again");
+  runtime::log_warning(
+      fmt::format("cannot kill process {}: {}; it is tried again", pid, io::error_in_words(errno)));
   return false;
 }
 
@@ -215,8 +216,8 @@ class PipeServer final : public PipeTimerServer {
   void expired(const runtime::Expiry& expiry) const {
     const int error = expiry.process.signal(expiry.signal);
     if (error != 0 && error != ESRCH)
-      warn("process " + std::to_string(expiry.pid) + " cannot be sent " +
-           io::signal_name(expiry.signal) + " (" + io::error_in_words(error) + "): " + expiry.why);
+      warn(fmt::format("process {} cannot be sent {} ({}): {}", expiry.pid,
+                       io::signal_name(expiry.signal), io::error_in_words(error), expiry.why));
     if (error == 0 && options_.on_expired)
       options_.on_expired(expiry.pid, expiry.signal, expiry.why);
   }

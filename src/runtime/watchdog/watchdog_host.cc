@@ -1,5 +1,6 @@
 #include "runtime/watchdog/watchdog_host.h"
 
+#include <fmt/core.h>
 #include <sys/random.h>
 
 #include <array>
@@ -34,7 +35,8 @@ std::string shown(const std::string& scope) {
 }
 
 std::string expired_in_words(const Timer& timer) {
-  return "timer expired: scope " + shown(timer.scope) + " after " + limit_in_words(timer.after);
+  return fmt::format("timer expired: scope {} after {}", shown(timer.scope),
+                     limit_in_words(timer.after));
 }
 
 }  // namespace
@@ -130,9 +132,10 @@ void WatchdogHost::take(const wire::TimerLine& line, Instant now) {
                                        .after = deadline - now,
                                        .signal = line.signal});
   if (kept || std::exchange(too_many_, true)) return;
-  events_.warn("there are " + std::to_string(watchdog_.size()) +
-               " timers: no more are kept until some are released. Give repeated work the same "
-               "scope.");
+  events_.warn(
+      fmt::format("there are {} timers: no more are kept until some are released. Give repeated "
+                  "work the same scope.",
+                  watchdog_.size()));
 }
 
 // Watched from the first timer of a process to its end.
@@ -149,14 +152,18 @@ bool WatchdogHost::know(pid_t pid) {
     if ((*process)->signal(0) == ESRCH || pid == std::exchange(last_stranger_, pid)) return false;
     const auto info = io::find_process(pid);
     if (info && info->state != 'Z')
-      complain("a timer of process " + std::to_string(pid) + " (" + info->name +
-               ") is ignored: it is none of this node's workers, nor started by one");
+      complain(
+          fmt::format("a timer of process {} ({}) is ignored: it is none of this node's workers, "
+                      "nor started by one",
+                      pid, info->name));
     return false;
   }
   // It calls back later, not from here.
   if (!(*process)->watch(loop_, [this, pid] { ended(pid); })) {
-    complain("a timer is ignored: cannot watch process " + std::to_string(pid) +
-             ": no descriptors left. Raise the limit on open files (ulimit -n).");
+    complain(
+        fmt::format("a timer is ignored: cannot watch process {}: no descriptors left. Raise the "
+                    "limit on open files (ulimit -n).",
+                    pid));
     return false;
   }
   known_.emplace(pid, std::move(*process));
@@ -178,21 +185,20 @@ void WatchdogHost::judge() {
 void WatchdogHost::carry_out(const Verdict& verdict) {
   const auto pid = static_cast<pid_t>(verdict.process.value);
   for (const Timer& timer : verdict.expired) {
-    events_.note("watchdog: process " + std::to_string(pid) + ": " + expired_in_words(timer));
+    events_.note(fmt::format("watchdog: process {}: {}", pid, expired_in_words(timer)));
     if (events_.record) events_.record("timer expired", timer);
   }
   const auto process = known_.find(pid);
   if (process == known_.end()) return;
   if (!verdict.deciding) {
     // Its other timers stay: PyTorch drops them, and with them the one that would have ended it.
-    events_.note("watchdog: process " + std::to_string(pid) +
-                 " lives on: its timers are without a signal");
+    events_.note(
+        fmt::format("watchdog: process {} lives on: its timers are without a signal", pid));
     return;
   }
   watchdog_.forget(verdict.process);
   const Timer& timer = verdict.expired[*verdict.deciding];
-  events_.note("watchdog: process " + std::to_string(pid) + " gets " +
-               io::signal_name(timer.signal));
+  events_.note(fmt::format("watchdog: process {} gets {}", pid, io::signal_name(timer.signal)));
   if (events_.record) events_.record("kill worker process", timer);
   events_.expired({.pid = pid,
                    .signal = timer.signal,

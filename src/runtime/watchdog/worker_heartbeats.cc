@@ -1,5 +1,7 @@
 #include "runtime/watchdog/worker_heartbeats.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "core/watchdog/beats.h"
@@ -53,8 +55,9 @@ void WorkerHeartbeats::judge() {
     deadline_.cancel();
   for (const Silent& one : verdict.silent) {
     cells_[one.worker].reset();
-    silenced_(static_cast<int>(one.worker), "no heartbeat for " + limit_in_words(one.silent_for) +
-                                                " (limit " + limit_in_words(one.limit) + ")");
+    silenced_(static_cast<int>(one.worker),
+              fmt::format("no heartbeat for {} (limit {})", limit_in_words(one.silent_for),
+                          limit_in_words(one.limit)));
     if (cells_.empty()) return;  // That was the end of the group.
   }
 }

@@ -72,7 +72,19 @@ Result<Environment> worker_environment(const Environment& ours, const WorkerPlac
     theirs[kVisibleDevices] = *std::move(device);
     theirs["LOCAL_RANK"] = "0";
   }
+  if (!place.timer_file.empty()) {
+    theirs["TORCHELASTIC_TIMER_FILE"] = place.timer_file;
+    // Empty where there is none, for a worker must not find that of a launcher around us.
+    theirs["REGROUP_HEARTBEAT_FILE"] = place.heartbeat_file;
+  }
   return theirs;
+}
+
+void add_files(Environment& environment, const WorkerFiles& files) {
+  environment["TORCHELASTIC_ERROR_FILE"] = files.error_file;
+  if (files.dump_file.empty()) return;
+  environment["REGROUP_DUMP_FILE"] = files.dump_file;
+  environment["REGROUP_DUMP_SIGNAL"] = std::to_string(files.dump_signal);
 }
 
 bool limits_omp_threads(const Environment& ours, int local_world_size) {

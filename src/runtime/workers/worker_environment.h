@@ -35,11 +35,23 @@ struct WorkerPlace {
 
   // The worker sees one GPU only, as number 0, and takes itself for local rank 0.
   bool virtual_local_rank = false;
+
+  // Of the watchdog; empty: there is none. An empty heartbeat file beside it: heartbeats are not
+  // watched.
+  std::string timer_file = {};
+  std::string heartbeat_file = {};
 };
 
-// `ours`, and what the place adds. The code that starts workers adds TORCHELASTIC_ERROR_FILE.
+// `ours`, and what the place adds. add_files() adds what is known only where a worker is started.
 // InvalidArgument: with a virtual local rank, our CUDA_VISIBLE_DEVICES has no GPU for the worker.
 Result<Environment> worker_environment(const Environment& ours, const WorkerPlace& place);
+
+struct WorkerFiles {
+  std::string error_file;
+  std::string dump_file;  // Of Python's faulthandler; empty: none.
+  int dump_signal = 0;
+};
+void add_files(Environment& environment, const WorkerFiles& files);
 
 // Whether workers get OMP_NUM_THREADS=1, because there are several and the user said nothing: each
 // would start a thread for every CPU. People want to know; say it once. Users who want another

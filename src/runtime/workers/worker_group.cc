@@ -1,366 +1,283 @@
 #include "runtime/workers/worker_group.h"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
+#include <thread>
 #include <utility>
 #include <variant>
 
 #include "base/cases.h"
 #include "base/check.h"
-#include "base/text.h"
 #include "io/loop/clock.h"
 #include "io/net/interfaces.h"
-#include "io/process/signals.h"
 #include "runtime/common/limits.h"
 #include "runtime/evidence/process_failure.h"
 
 namespace regroup::runtime {
 
-using namespace core::supervision;
+using namespace core::workers;
+using core::supervision::End;
+using core::supervision::WorkerOutcome;
 
-WorkerGroup::WorkerGroup(io::Loop& loop, WorkerHost& host, WorkersSpec spec, LogRoutes routes,
-                         GroupEvents events)
+namespace {
+
+Settings settings_of(const WorkersSpec& spec, bool has_inspector, bool asks_others) {
+  Settings settings{.ranks = {},
+                    .stop_signal = spec.stop_signal,
+                    .grace = spec.grace,
+                    .kill_wait = spec.kill_wait,
+                    .stacks_limit = kStacksLimit,
+                    .asks_others = asks_others,
+                    .others_turn = kOtherNodesTurn,
+                    .look_pause = kDumpPatience};
+  for (const WorkerName& name : spec.attempt.workers) settings.ranks.push_back(name.global_rank);
+  if (!has_inspector) return settings;
+  settings.takes_stacks = spec.take_stacks != TakeStacks::Never;
+  settings.takes_stacks_for_failures = spec.take_stacks == TakeStacks::Always;
+  settings.hang_timeout = spec.hang_timeout;
+  settings.hang_grace = spec.hang_grace.value_or(2 * spec.hang_timeout);
+  return settings;
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(io::Loop& loop, Backend backend, WorkersSpec spec, GroupEvents events)
     : loop_(loop),
-      host_(host),
+      backend_(backend),
       spec_(std::move(spec)),
-      routes_(std::move(routes)),
       events_(std::move(events)),
-      machine_({.workers = static_cast<int>(spec_.commands.size()),
-                .stop_signal = spec_.stop_signal,
-                .grace = spec_.grace,
-                .kill_wait = spec_.kill_wait}),
+      machine_(settings_of(spec_, backend.inspector != nullptr, events_.stalled != nullptr)),
       deadline_(loop),
       progress_(loop),
-      second_look_(loop),
-      hang_look_(loop),
-      stacks_limit_(loop),
-      workers_(spec_.commands.size()),
+      ended_micros_(spec_.commands.size()),
       host_name_(io::host_name()),
       alive_token_(std::make_shared<WorkerGroup*>(this)) {
-  CHECK(routes_.workers.size() == spec_.commands.size());
   CHECK(spec_.attempt.workers.size() == spec_.commands.size());
 }
 
 WorkerGroup::~WorkerGroup() {
   *alive_token_ = nullptr;
-  give_up_stacks();  // It looks at processes, so it ends before any of them is reaped.
-  if (processes_.empty() || over()) return;
-  kill_all();
-  forget_sessions();
+  if (!started_ || over()) return;
+  if (backend_.inspector != nullptr) backend_.inspector->give_up_stacks();
+  backend_.workers.kill_all();
 }
 
-void WorkerGroup::forget_sessions() {
-  if (host_.guard() == nullptr) return;
-  for (const pid_t leader : told_guard_) host_.guard()->forget_session(leader);
-  told_guard_.clear();
+Result<void> WorkerGroup::start() {
+  // On our own thread an end is heard at once: what is told first came first.
+  const auto ended = [loop = &loop_, token = alive_token_, here = std::this_thread::get_id()](
+                         int rank, WorkerExit exit) {
+    if (std::this_thread::get_id() == here && *token != nullptr && (*token)->started_)
+      return (*token)->ended(rank, exit);
+    loop->post([token, rank, exit] {
+      if (*token != nullptr) (*token)->ended(rank, exit);
+    });
+  };
+  if (auto started = backend_.workers.start({spec_.attempt, spec_.commands}, ended); !started)
+    return started;
+  started_ = true;
+  machine_.on_started(io::now());
+  arm();
+  return {};
 }
 
-void WorkerGroup::ended(int rank) {
-  Effects effects = hear_end(rank);
-  // A tracer (a debugger, strace) is told first, and we cannot know the end until it lets go.
-  if (!workers_[static_cast<std::size_t>(rank)].exit) look_again_at(rank);
+void WorkerGroup::ended(int rank, WorkerExit exit) {
+  const bool is_ours = rank >= 0 && rank < static_cast<int>(spec_.commands.size());
+  if (!is_ours || machine_.outcome(rank).end != End::None) return;
+  ended_micros_[static_cast<std::size_t>(rank)] = io::utc_micros();
+  Effects effects = machine_.on_exit(rank, {.code = exit.code, .signal = exit.signal}, io::now());
+  const WorkerOutcome& outcome = machine_.outcome(rank);
+  if (outcome.end != End::Succeeded)
+    backend_.workers.note_failure(rank, outcome.end == End::Stopped || outcome.condemned);
   play(std::move(effects));
 }
 
-void WorkerGroup::look_again_at(int rank) {
-  traced_.insert(rank);
-  second_look_.set(io::now() + kSecondLook, [this] {
-    for (const int again : std::exchange(traced_, {})) ended(again);
-  });
-}
-
-Effects WorkerGroup::hear_end(int rank) {
-  const auto index = static_cast<std::size_t>(rank);
-  Worker& worker = workers_[index];
-  if (worker.exit) return {};  // We saw its end before we were told.
-  worker.exit = processes_[index].exited();
-  if (!worker.exit) return {};
-  worker.ended_micros = io::utc_micros();
-  const bool first = !machine_.first_failure();
-  auto effects =
-      machine_.on_exit(rank, {.code = worker.exit->code, .signal = worker.exit->signal}, io::now());
-  const WorkerOutcome& outcome = machine_.workers()[index];
-  if (outcome.end != End::Succeeded)
-    worker.evidence =
-        take_evidence({.pid = processes_[index].pid(),
-                       .exit = *worker.exit,
-                       .signalled_by_us = outcome.end == End::Stopped || outcome.condemned,
-                       .directory = spec_.commands[index].directory,
-                       .program = worker.program,
-                       .log_file = routes_.workers[index].err.file},
-                      before_, worker.leaf.get());
-  // Reported before anything is done about it: the other nodes need not wait until we have stopped.
-  if (first && machine_.first_failure() && events_.failed) events_.failed(describe(rank));
-  return effects;
-}
-
-void WorkerGroup::hear_all_ends(Effects& effects) {
-  for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
-    const Effects more = hear_end(static_cast<int>(rank));
-    effects.insert(effects.end(), more.begin(), more.end());
-  }
-}
-
+// What comes while effects are played comes behind them.
 void WorkerGroup::play(Effects effects) {
-  for (std::size_t i = 0; i < effects.size(); ++i) {  // It may grow.
-    const Effect effect = effects[i];
-    // A worker that has ended before our signal ended by itself, though we have not been told yet.
-    std::visit(Cases{[this, &effects](const SignalAll& order) {
-                       hear_all_ends(effects);
-                       if (holds_for_stacks(order)) return;
-                       machine_.on_signalled(order.number);
-                       signal_all(order.number);
-                     },
-                     [this, &effects](const KillAll&) {
-                       give_up_stacks();
-                       hear_all_ends(effects);
-                       machine_.on_signalled(kSigKill);
-                       kill_all();
-                     },
-                     [this](const KillWorker& order) {
-                       processes_[static_cast<std::size_t>(order.worker)].signal(SIGKILL);
-                     },
-                     [this, &effects](const CountAlive&) {
-                       const Effects more = machine_.on_count(count_alive(), io::now());
-                       effects.insert(effects.end(), more.begin(), more.end());
-                     },
-                     [this](const GroupOver&) { finish(); }},
-               effect);
+  to_play_.insert(to_play_.end(), std::make_move_iterator(effects.begin()),
+                  std::make_move_iterator(effects.end()));
+  if (std::exchange(playing_, true)) return;
+  for (std::size_t i = 0; i < to_play_.size(); ++i) {
+    const Effect effect = to_play_[i];
+    act_on(effect);
   }
+  to_play_.clear();
+  playing_ = false;
   arm();
+}
+
+void WorkerGroup::act_on(const Effect& effect) {
+  std::visit(
+      Cases{[this](const SignalAll& order) {
+              // A worker that has ended before our signal ended by itself, though we have not been
+              // told yet.
+              backend_.workers.tell_ends();
+              machine_.on_signalled(order.number);
+              backend_.workers.signal_all(order.number);
+              expect_progress();
+            },
+            [this](const KillAll&) {
+              backend_.workers.tell_ends();
+              machine_.on_signalled(SIGKILL);
+              backend_.workers.kill_all();
+            },
+            [this](const SignalWorker& order) {
+              backend_.workers.signal(order.worker, order.number);
+              // A suspended process cannot react to a signal.
+              backend_.workers.signal(order.worker, SIGCONT);
+            },
+            [this](const CountAlive&) {
+              play(machine_.on_count(backend_.workers.count_alive(), io::now()));
+            },
+            [this](const FirstFailure& first) {
+              if (events_.failed) events_.failed(describe(first.worker));
+            },
+            [this](const CollectStacks& order) {
+              backend_.inspector->take_stacks(order.why, [this](const Stacks& stacks) {
+                if (!stacks.summary.empty())
+                  tell(stacks.summary + (stacks.file.empty() ? "" : "; stacks: " + stacks.file));
+                backend_.workers.tell_ends();
+                play(machine_.on_stacks(stacks.ranks(), io::now()));
+              });
+            },
+            [this](const GiveUpStacks&) { backend_.inspector->give_up_stacks(); },
+            [this](const ForgetStacks&) { backend_.inspector->forget_stacks(); },
+            [this](const Look&) { play(machine_.on_look(backend_.inspector->look(), io::now())); },
+            [this](const SayStalled& said) { events_.stalled(said.votes); },
+            [this](const SayWhere& said) { events_.where(said.ours); },
+            [this](const Explain& said) {
+              backend_.inspector->explain_stacks(said.summary);
+              tell(said.summary);
+            },
+            [this](const Tell& told) { tell(told.text); },
+            [this](const Over&) {
+              progress_.cancel();
+              backend_.workers.finish([loop = &loop_, token = alive_token_] {
+                loop->post([token] {
+                  if (*token != nullptr) (*token)->report();
+                });
+              });
+            }},
+      effect);
+}
+
+void WorkerGroup::tell(const std::string& text) const {
+  if (events_.waiting) events_.waiting(text);
 }
 
 void WorkerGroup::arm() {
   if (const auto next = machine_.next_deadline()) {
-    deadline_.set(*next, [this] { play(machine_.on_deadline(io::now())); });
+    deadline_.set(*next, [this] { play(machine_.on_time(io::now())); });
   } else {
     deadline_.cancel();
   }
 }
 
 void WorkerGroup::stop(int signal, Duration grace, StopFor reason) {
-  stop_for_ = reason;
-  play(machine_.stop(signal, grace, io::now()));
+  backend_.workers.tell_ends();
+  play(machine_.stop(signal, grace, reason, io::now()));
 }
 
-void WorkerGroup::kill() { play(machine_.kill(io::now())); }
+void WorkerGroup::kill() {
+  backend_.workers.tell_ends();
+  play(machine_.kill(io::now()));
+}
 
 void WorkerGroup::forward(int signal) {
-  if (signal == SIGWINCH) host_.pump().copy_window_size();
-  for (const io::Process& process : processes_) {
-    // Only the worker itself knows what the signal means; its helper processes would die of it.
-    if (signal == SIGCONT) {
-      process.signal_group(signal);
-    } else {
-      process.signal(signal);
-    }
-  }
+  if (!started_) return;
+  for (int rank = 0; rank < static_cast<int>(spec_.commands.size()); ++rank)
+    backend_.workers.signal(rank, signal);
+}
+
+bool WorkerGroup::end_for(int local_rank, int signal, const std::string& why) {
+  if (!started_) return false;
+  backend_.workers.tell_ends();
+  if (!machine_.runs(local_rank)) return false;
+  play(machine_.end_for(local_rank, signal, why, io::now()));
+  return true;
 }
 
 void WorkerGroup::on_child() {
-  reap_orphans();
-  if (machine_.running() == 0 && !processes_.empty() && !over())
-    play(machine_.on_count(count_alive(), io::now()));
+  if (!started_ || over() || machine_.supervision().running() > 0) return;
+  play(machine_.on_count(backend_.workers.count_alive(), io::now()));
 }
 
-std::vector<pid_t> WorkerGroup::our_children() const {
-  std::vector<pid_t> ours;
-  ours.reserve(processes_.size() + 1 + host_.strangers().size());
-  for (const io::Process& process : processes_) ours.push_back(process.pid());
-  if (host_.guard() != nullptr) ours.push_back(host_.guard()->pid());
-  if (taker_)
-    for (const pid_t helper : taker_->helpers()) ours.push_back(helper);
-  ours.insert(ours.end(), host_.strangers().begin(), host_.strangers().end());
-  return ours;
-}
+void WorkerGroup::hear_hang(bool all_say_so) { play(machine_.hear_hang(all_say_so, io::now())); }
 
-void WorkerGroup::reap_orphans() {
-  if (spec_.claim_orphans) io::reap_orphans(our_children());
-}
-
-void WorkerGroup::signal_all(int number) {
-  const auto members = alive();
-  std::set<pid_t> groups;
-  for (const io::Process& process : processes_) {
-    groups.insert(process.pid());
-    process.signal_group(number);
-    // A suspended process cannot react to a signal.
-    process.signal_group(SIGCONT);
-  }
-  for (const io::ProcessInfo& process : members) {
-    if (groups.contains(process.group)) continue;
-    io::signal_exactly(process, number);
-    io::signal_exactly(process, SIGCONT);
-  }
-  expect_progress();
+void WorkerGroup::hear_blame(const core::hang::Blame& blame) {
+  backend_.workers.tell_ends();
+  play(machine_.hear_blame(blame, io::now()));
 }
 
 void WorkerGroup::expect_progress() {
   progress_.set(io::now() + kStopProgress, [this] {
     if (over()) return;
-    if (events_.waiting) events_.waiting(waiting_for());
+    tell(waiting_for());
     expect_progress();
   });
 }
 
-void WorkerGroup::kill_all() {
-  // Looked for first: once a leader is dead, nothing links it to the processes that left its
-  // session.
-  const auto members = alive();
-  for (const Worker& worker : workers_)
-    if (worker.leaf) worker.leaf->kill_all();
-  for (const io::Process& process : processes_) process.signal_group(SIGKILL);
-  for (const io::ProcessInfo& process : members) io::signal_exactly(process, SIGKILL);
-}
-
-io::Roots WorkerGroup::roots() const {
-  io::Roots roots;
-  if (spec_.claim_orphans) roots.reaper = ::getpid();
-  for (const io::Process& process : processes_) roots.leaders.insert(process.pid());
-  if (host_.guard() != nullptr) roots.spared.insert(host_.guard()->pid());
-  if (taker_)
-    for (const pid_t helper : taker_->helpers()) roots.spared.insert(helper);
-  roots.spared.insert(host_.strangers().begin(), host_.strangers().end());
-  return roots;
-}
-
-std::vector<io::ProcessInfo> WorkerGroup::alive() const {
-  auto found = io::belonging_to(io::list_processes(), roots());
-  // A process that has left its session and lost its parent is still in its cgroup.
-  for (const Worker& worker : workers_) {
-    if (!worker.leaf) continue;
-    for (const pid_t pid : worker.leaf->members()) {
-      const bool known = std::any_of(found.begin(), found.end(),
-                                     [&](const io::ProcessInfo& one) { return one.pid == pid; });
-      const auto member = known ? std::nullopt : io::find_process(pid);
-      if (member && member->state != 'Z') found.push_back(*member);
-    }
-  }
-  return found;
-}
-
-int WorkerGroup::count_alive() {
-  reap_orphans();
-  if (spec_.claim_orphans && machine_.running() == 0) {
-    // Everything that is alive is a child of ours by now, or descends from one: no need to look at
-    // all processes.
-    const auto known = our_children();
-    const auto children = io::children();
-    const bool none = std::all_of(children.begin(), children.end(), [&](pid_t child) {
-      return std::find(known.begin(), known.end(), child) != known.end();
-    });
-    if (none) return 0;
-  }
-  auto count = static_cast<int>(alive().size());
-  if (count > 0) return count;
-  for (const Worker& worker : workers_)
-    if (worker.leaf) count += worker.leaf->populated().value_or(0);
-  return count;
-}
-
-void WorkerGroup::finish() {
-  progress_.cancel();
-  hang_look_.cancel();
-  give_up_stacks();
-  for (const io::ProcessInfo& process : alive())
-    survivors_.push_back({.pid = process.pid,
-                          .state = process.state,
-                          .name = process.name,
-                          .wait_channel = io::wait_channel(process.pid)});
-  reap_orphans();
-  forget_sessions();
-  for (io::Process& process : processes_) {
-    // Where /proc tells us nothing, a process may be left. The leader is not reaped yet, so the
-    // number of its process group is still ours.
-    process.signal_group(SIGKILL);
-    if (process.exited()) {
-      process.reap();
-    } else {
-      process.abandon();
-    }
-  }
-  host_.pump().drain(io::now() + kDrainLimit,
-                     [&loop = loop_, token = alive_token_](const std::vector<int>& still_open) {
-                       loop.post([token, still_open] {
-                         if (*token != nullptr) (*token)->report(still_open);
-                       });
-                     });
-}
-
-void WorkerGroup::report(const std::vector<int>& still_open) {
-  if (!still_open.empty())
-    host_.warn("the output of local rank " + in_ranges(still_open) +
-               " is still held open by another process; what comes now is not read");
+void WorkerGroup::report() {
   WorkersResult result;
-  result.succeeded = machine_.succeeded() && survivors_.empty();
-  result.survivors = survivors_;
-  result.logs = routes_;
-  if (stacks_) {
-    result.where = stacks_->summary;
-    result.stacks_file = stacks_->file;
-  }
+  const auto& outcomes = machine_.supervision().workers();
   std::vector<std::size_t> order;
-  for (std::size_t rank = 0; rank < workers_.size(); ++rank) {
-    const WorkerOutcome& outcome = machine_.workers()[rank];
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    const WorkerOutcome& outcome = outcomes[rank];
     result.exit_codes.push_back(outcome.end == End::Survived ? -SIGKILL
                                                              : python_exit_code(outcome.exit));
     // A condemned worker may have ended with 0.
     if (outcome.end == End::Survived || outcome.end == End::Failed || !outcome.exit.clean())
       order.push_back(rank);
   }
-  const auto when = [this](std::size_t rank) {
-    const int place = machine_.workers()[rank].order;
-    return place < 0 ? static_cast<int>(workers_.size()) : place;
+  const auto when = [&](std::size_t rank) {
+    const int place = outcomes[rank].order;
+    return place < 0 ? static_cast<int>(outcomes.size()) : place;
   };
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return when(a) < when(b); });
   for (const std::size_t rank : order) {
     result.failures.push_back(describe(static_cast<int>(rank)));
-    if (machine_.first_failure() == static_cast<int>(rank)) result.cause = result.failures.back();
+    if (machine_.supervision().first_failure() == static_cast<int>(rank))
+      result.cause = result.failures.back();
   }
+  backend_.workers.complete(result);
+  result.succeeded = machine_.supervision().succeeded() && result.survivors.empty();
   if (events_.over) events_.over(std::move(result));
 }
 
 ProcessFailure WorkerGroup::describe(int rank) const {
   const auto index = static_cast<std::size_t>(rank);
-  const Worker& worker = workers_[index];
-  auto failure = make_failure({.name = spec_.attempt.workers[index],
-                               .host = host_name_,
-                               .pid = processes_[index].pid(),
-                               .outcome = machine_.workers()[index],
-                               .time_micros = worker.ended_micros,
-                               .error_file = worker.error_file,
-                               .evidence = worker.evidence,
-                               .tail = host_.pump().tail(rank),
-                               .ended_for = worker.ended_for});
-  if (stacks_)
-    for (const WorkerStack& stack : stacks_->workers)
-      if (stack.local_rank == rank) failure.stack = stack.python;
+  auto failure = failure_of({.name = spec_.attempt.workers[index],
+                             .host = host_name_,
+                             .pid = backend_.workers.pid(rank),
+                             .outcome = machine_.outcome(rank),
+                             .time_micros = ended_micros_[index]});
+  backend_.workers.explain(failure);
+  if (const std::string& why = machine_.ended_for(rank); !why.empty()) ended_for(failure, why);
   return failure;
 }
 
 std::map<int, pid_t> WorkerGroup::pids() const {
   std::map<int, pid_t> pids;
-  for (std::size_t rank = 0; rank < processes_.size(); ++rank)
-    pids[spec_.attempt.workers[rank].local_rank] = processes_[rank].pid();
+  if (!started_) return pids;
+  for (const WorkerName& name : spec_.attempt.workers)
+    pids[name.local_rank] = backend_.workers.pid(name.local_rank);
   return pids;
 }
 
 std::vector<WorkerGroup::Standing> WorkerGroup::standing() const {
   std::vector<Standing> all;
-  all.reserve(processes_.size());
-  for (std::size_t rank = 0; rank < processes_.size(); ++rank)
+  if (!started_) return all;
+  all.reserve(spec_.attempt.workers.size());
+  for (const WorkerName& name : spec_.attempt.workers)
     all.push_back(
-        {spec_.attempt.workers[rank], processes_[rank].pid(), machine_.workers()[rank].end});
+        {name, backend_.workers.pid(name.local_rank), machine_.outcome(name.local_rank).end});
   return all;
 }
 
-bool WorkerGroup::stopping() const {
-  return machine_.phase() == Phase::Stopping || machine_.phase() == Phase::Killing;
+std::string WorkerGroup::waiting_for() const {
+  return machine_.supervision().waiting_for(io::now());
 }
-
-std::string WorkerGroup::waiting_for() const { return machine_.waiting_for(io::now()); }
 
 }  // namespace regroup::runtime

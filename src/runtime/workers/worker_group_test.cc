@@ -13,6 +13,7 @@
 #include <random>
 
 #include "io/loop/clock.h"
+#include "runtime/workers/local_processes.h"
 
 namespace regroup::runtime {
 namespace {
@@ -24,6 +25,27 @@ std::size_t open_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
+
+// Files for all workers, nothing on the console.
+class FilesOnly final : public LogsSpecs {
+ public:
+  explicit FilesOnly(std::string folder) : folder_(std::move(folder)) {}
+  Result<LogRoutes> routes(const Attempt& attempt) override {
+    LogRoutes routes;
+    routes.directory = folder_;
+    for (const WorkerName& name : attempt.workers) {
+      const std::string stem = folder_ + "/" + std::to_string(name.local_rank);
+      routes.workers.push_back({.out = {stem + ".out", Console::No},
+                                .err = {stem + ".err", Console::No},
+                                .error_file = stem + ".json"});
+    }
+    return routes;
+  }
+  std::string root() const override { return folder_; }
+
+ private:
+  std::string folder_;
+};
 
 // A loop, a pump without a console, and one group after another.
 class WorkerGroupTest : public testing::Test {
@@ -37,6 +59,7 @@ class WorkerGroupTest : public testing::Test {
   }
   void TearDown() override {
     group_.reset();
+    processes_.reset();
     host_.reset();
     std::filesystem::remove_all(folder_);
   }
@@ -54,27 +77,17 @@ class WorkerGroupTest : public testing::Test {
     return spec;
   }
 
-  // Files for all workers, nothing on the console.
-  LogRoutes routes_of(const WorkersSpec& spec) {
-    LogRoutes routes;
-    routes.directory = folder_;
-    for (const WorkerName& name : spec.attempt.workers) {
-      const std::string stem = folder_ + "/" + std::to_string(name.local_rank);
-      routes.workers.push_back({.out = {stem + ".out", Console::No},
-                                .err = {stem + ".err", Console::No},
-                                .error_file = stem + ".json"});
-    }
-    return routes;
-  }
-
   Result<void> start(const WorkersSpec& spec) {
     result_.reset();
     told_.clear();
     // One loop for each group: a loop that was stopped stays so.
     group_.reset();
+    processes_.reset();
     loop_ = std::move(*io::Loop::open());
+    processes_ = std::make_unique<LocalProcesses>(*loop_, *host_, spec,
+                                                  std::make_shared<FilesOnly>(folder_));
     group_ = std::make_unique<WorkerGroup>(
-        *loop_, *host_, spec, routes_of(spec),
+        *loop_, Backend{*processes_, processes_.get()}, spec,
         GroupEvents{.failed = [this](const ProcessFailure& f) { told_.push_back(f.local_rank); },
                     .over =
                         [this](WorkersResult result) {
@@ -92,7 +105,7 @@ class WorkerGroupTest : public testing::Test {
   }
 
   // The one worker gets SIGTERM for being too late, once it has written something.
-  void sentence_once_ready(const WorkersSpec& spec) {
+  void end_once_ready(const WorkersSpec& spec) {
     ASSERT_TRUE(start(spec));
     io::Timer timer(*loop_);
     std::function<void()> look = [&] {
@@ -111,6 +124,7 @@ class WorkerGroupTest : public testing::Test {
   std::string folder_;
   std::unique_ptr<io::Loop> loop_;
   std::unique_ptr<WorkerHost> host_;
+  std::unique_ptr<LocalProcesses> processes_;
   std::unique_ptr<WorkerGroup> group_;
   std::optional<WorkersResult> result_;
   std::vector<int> told_;
@@ -220,7 +234,7 @@ TEST_F(WorkerGroupTest, TheSentencedOneIsTheCauseWhateverTheOthersDo) {
 TEST_F(WorkerGroupTest, TheSentencedOneIsTheCauseEvenIfItEndsWell) {
   WorkersSpec spec = spec_of({"trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done"});
   spec.take_stacks = TakeStacks::Never;
-  sentence_once_ready(spec);
+  end_once_ready(spec);
   ASSERT_TRUE(result_ && result_->cause);
   EXPECT_EQ(result_->cause->message, "too late");
   EXPECT_EQ(result_->cause->exit_code, 0);
@@ -230,7 +244,7 @@ TEST_F(WorkerGroupTest, TheSentencedOneIsTheCauseEvenIfItEndsWell) {
 TEST_F(WorkerGroupTest, ASentencedOneThatDoesNotHeedIsKilledAfterTheGrace) {
   WorkersSpec spec = spec_of({"trap : TERM; echo ready; while :; do sleep 0.01; done"});
   spec.take_stacks = TakeStacks::Never;
-  sentence_once_ready(spec);
+  end_once_ready(spec);
   ASSERT_TRUE(result_ && result_->cause);
   EXPECT_EQ(result_->cause->message, "too late");
   EXPECT_EQ(result_->cause->signal_name, "SIGKILL");

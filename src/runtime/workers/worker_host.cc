@@ -19,23 +19,14 @@ void WorkerHost::warn(const std::string& line) {
   std::cerr << warning_line_(line) + "\n" << std::flush;
 }
 
-Result<std::unique_ptr<WorkerHost>> WorkerHost::open(const WorkersSpec& spec) {
+Result<std::unique_ptr<WorkerHost>> WorkerHost::open(const WorkersSpec& spec, bool for_processes) {
   auto host = std::make_unique<WorkerHost>();
   WorkerHost* const self = host.get();
   host->warn_ = spec.warn;
   host->warning_line_ = spec.warning_line;
   host->strangers_ = io::children();
-  if (!io::find_process(::getpid()))
-    host->warn("/proc cannot be read here: processes that workers leave behind are not seen");
-  if (auto opened = host->open_cgroups(spec); !opened) return tl::unexpected(opened.error());
-  if (auto guard = io::Guard::start()) {
-    host->guard_ = std::move(*guard);
-  } else {
-    host->warn(guard.error().message);
-  }
-  if (host->guard_ && host->cgroups_)
-    for (const std::string& directory : host->cgroups_->directories())
-      host->guard_->watch_cgroup(directory);
+  if (for_processes)
+    if (auto opened = host->open_containment(spec); !opened) return tl::unexpected(opened.error());
   auto pump = LogPump::start({.prefix_template = spec.prefix_template,
                               .out_filters = spec.out_filters,
                               .err_filters = spec.err_filters,
@@ -46,6 +37,20 @@ Result<std::unique_ptr<WorkerHost>> WorkerHost::open(const WorkersSpec& spec) {
   if (!pump) return tl::unexpected(pump.error());
   host->pump_ = std::move(*pump);
   return host;
+}
+
+Result<void> WorkerHost::open_containment(const WorkersSpec& spec) {
+  if (!io::find_process(::getpid()))
+    warn("/proc cannot be read here: processes that workers leave behind are not seen");
+  if (auto opened = open_cgroups(spec); !opened) return opened;
+  if (auto guard = io::Guard::start()) {
+    guard_ = std::move(*guard);
+  } else {
+    warn(guard.error().message);
+  }
+  if (guard_ && cgroups_)
+    for (const std::string& directory : cgroups_->directories()) guard_->watch_cgroup(directory);
+  return {};
 }
 
 Result<void> WorkerHost::open_cgroups(const WorkersSpec& spec) {

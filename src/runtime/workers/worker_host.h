@@ -19,8 +19,10 @@ namespace regroup::runtime {
 class WorkerHost {
  public:
   // Call it early: the guard keeps a copy of our memory, and on cgroup v2 memory is counted only if
-  // this process is still alone in its group.
-  static Result<std::unique_ptr<WorkerHost>> open(const WorkersSpec& spec);
+  // this process is still alone in its group. `for_processes` is false where the workers are none of
+  // this machine: there is nothing to guard then.
+  static Result<std::unique_ptr<WorkerHost>> open(const WorkersSpec& spec,
+                                                  bool for_processes = true);
 
   LogPump& pump() { return *pump_; }
   // Goes to the spec's `warn`; without one to standard error, between lines of workers.
@@ -31,6 +33,7 @@ class WorkerHost {
   io::CgroupTree* cgroups() { return cgroups_.get(); }  // May be null.
 
  private:
+  Result<void> open_containment(const WorkersSpec& spec);
   Result<void> open_cgroups(const WorkersSpec& spec);
 
   std::function<void(const std::string&)> warn_;

@@ -13,6 +13,7 @@
 #include "io/process/process.h"
 #include "io/process/signals.h"
 #include "runtime/common/limits.h"
+#include "runtime/workers/local_processes.h"
 #include "runtime/workers/worker_group.h"
 #include "runtime/workers/worker_host.h"
 
@@ -43,6 +44,7 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
 
   // Before any thread: signals are then blocked in later threads, and the guard is small.
   std::unique_ptr<WorkerHost> host;
+  std::unique_ptr<LocalProcesses> processes;
   std::unique_ptr<WorkerGroup> group;
   std::optional<WorkersResult> result;
   int ended_by = 0;
@@ -63,24 +65,21 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
   const auto forwarded = [&](const io::SignalEvent& event) { group->forward(event.number); };
   if (auto heard = hear_signals(**loop, options.signals, handled, forwarded); !heard)
     return tl::unexpected(heard.error());
-  if (auto heard = (*loop)->on_signal(SIGCHLD, [&](const io::SignalEvent&) { group->on_child(); });
-      !heard)
+  const auto child_ended = [&](const io::SignalEvent&) {
+    processes->reap_orphans();
+    group->on_child();
+  };
+  if (auto heard = (*loop)->on_signal(SIGCHLD, child_ended); !heard)
     return tl::unexpected(heard.error());
   auto opened = WorkerHost::open(options.spec);
   if (!opened) return tl::unexpected(opened.error());
   host = std::move(*opened);
-  auto routes = options.logs->routes(options.spec.attempt);
-  if (!routes) {
-    options.logs->never_started();
-    return tl::unexpected(routes.error());
-  }
-
-  group =
-      std::make_unique<WorkerGroup>(**loop, *host, options.spec, *routes,
-                                    GroupEvents{.waiting = tell, .over = [&](WorkersResult over) {
-                                                  result = std::move(over);
-                                                  (*loop)->stop();
-                                                }});
+  processes = std::make_unique<LocalProcesses>(**loop, *host, options.spec, options.logs);
+  group = std::make_unique<WorkerGroup>(**loop, Backend{*processes, processes.get()}, options.spec,
+                                        GroupEvents{.waiting = tell, .over = [&](auto over) {
+                                                      result = std::move(over);
+                                                      (*loop)->stop();
+                                                    }});
   if (auto started = group->start(); !started) {
     options.logs->never_started();
     return tl::unexpected(started.error());

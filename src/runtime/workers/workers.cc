@@ -16,12 +16,14 @@
 #include "io/process/signals.h"
 #include "runtime/common/console_thread.h"
 #include "runtime/common/limits.h"
+#include "runtime/workers/local_processes.h"
 #include "runtime/workers/worker_group.h"
 #include "runtime/workers/worker_host.h"
 
 namespace regroup {
 namespace {
 
+using runtime::LocalProcesses;
 using runtime::WorkerGroup;
 
 class LocalWorkers final : public Workers {
@@ -51,10 +53,9 @@ class LocalWorkers final : public Workers {
     auto host = runtime::WorkerHost::open(spec);
     if (!host) return tl::unexpected(host.error());
     host_ = std::move(*host);
-    auto routes = logs_->routes(spec.attempt);
-    if (!routes) return tl::unexpected(routes.error());
+    processes_ = std::make_unique<LocalProcesses>(*loop_, *host_, spec, logs_);
     group_ = std::make_unique<WorkerGroup>(
-        *loop_, *host_, std::move(spec), std::move(*routes),
+        *loop_, runtime::Backend{*processes_, processes_.get()}, std::move(spec),
         runtime::GroupEvents{.over = [this](WorkersResult result) { over(std::move(result)); }});
     // The workers die with the thread that starts them, so that thread must live as long as they
     // do.
@@ -68,6 +69,7 @@ class LocalWorkers final : public Workers {
       if (running) loop_->run();
       reaping_.reset();
       group_.reset();
+      processes_.reset();
     });
     if (!thread) return tl::unexpected(thread.error());
     thread_ = std::move(*thread);
@@ -108,6 +110,7 @@ class LocalWorkers final : public Workers {
   void reap_now_and_then() {
     reaping_.emplace(*loop_);
     reaping_->set(io::deadline_after(1s), [this] {
+      processes_->reap_orphans();
       group_->on_child();
       reap_now_and_then();
     });
@@ -122,6 +125,7 @@ class LocalWorkers final : public Workers {
 
   std::unique_ptr<io::Loop> loop_;
   std::unique_ptr<runtime::WorkerHost> host_;
+  std::unique_ptr<LocalProcesses> processes_;
   std::unique_ptr<WorkerGroup> group_;
   std::shared_ptr<LogsSpecs> logs_;
   std::map<int, int> pids_;

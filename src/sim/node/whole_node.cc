@@ -201,6 +201,7 @@ void WholeNode::play(const core::agent::Effects& effects) {
                 play(membership_->done());
               },
               [this](const core::agent::Tell& told) { tell(told.text); },
+              [](const core::agent::TellFailure&) {},
               [this](const core::agent::Leave& order) {
                 if (order.close) tell("leaves, and closes the run if it is not over");
                 play(membership_->leave(order.close, own_now()));
@@ -242,7 +243,7 @@ void WholeNode::start_workers(int restart_count) {
     return play(agent_->on_start_failed());
   }
   tell("starts the workers of round " + std::to_string(sealed.round));
-  WorkersSurroundings& here = *this;
+  GroupSurroundings& here = *this;
   workers_.emplace(plan_,
                    NodeWorkers::Place{.round = sealed.round,
                                       .first_rank = sealed.ranks.base_global_rank,
@@ -265,7 +266,7 @@ void WholeNode::worker_failed(int local_rank, int code) {
                            " failed in round " + std::to_string(workers_->round());
   tell(text);
   report(text, sealed_->ranks.base_global_rank + local_rank, code);
-  agent_->on_worker_failed();
+  play(agent_->on_worker_failed(own_now()));
   world_.group_failed(index_, workers_->round());
 }
 

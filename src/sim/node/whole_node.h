@@ -59,7 +59,7 @@ class NodeSurroundings {
   virtual const Trace& trace() const = 0;
 };
 
-class WholeNode final : private WorkersSurroundings {
+class WholeNode final : private GroupSurroundings {
  public:
   WholeNode(const NodesPlan& plan, std::int32_t index, Broken broken, NodeSurroundings& world);
   WholeNode(const WholeNode&) = delete;

@@ -1,5 +1,7 @@
 #include "wire/bytes/base64.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <cstdint>
 
@@ -45,8 +47,8 @@ tl::unexpected<Error> corrupt(const std::string& what) {
 
 tl::unexpected<Error> foreign(std::string_view text, std::size_t from) {
   while (kColumns[0][static_cast<unsigned char>(text[from])] != kForeign) ++from;
-  return corrupt("the character " + printable(text.substr(from, 1)) + " at " +
-                 std::to_string(from) + " does not belong there");
+  return corrupt(fmt::format("the character {} at {} does not belong there",
+                             printable(text.substr(from, 1)), from));
 }
 
 }  // namespace
@@ -71,7 +73,7 @@ std::string encode_base64(std::string_view bytes) {
 
 Result<std::string> decode_base64(std::string_view text) {
   if (text.size() % 4 != 0)
-    return corrupt("a length of " + std::to_string(text.size()) + " is no multiple of 4");
+    return corrupt(fmt::format("a length of {} is no multiple of 4", text.size()));
   if (text.empty()) return std::string();
   const unsigned padding = text.ends_with("==") ? 2 : text.ends_with(kPadding) ? 1 : 0;
   const std::size_t whole = text.size() - (padding > 0 ? 4 : 0);

@@ -1,5 +1,7 @@
 #include "wire/bytes/text_list.h"
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <cstring>
 
@@ -11,7 +13,7 @@ std::optional<std::variant<NeedMore, Malformed>> measure(const TextList& list,
   constexpr std::size_t kLength = sizeof(std::uint64_t);
   if (progress.position < list.start) progress.position = list.start;
   const auto too_long = [&] {
-    return Malformed{"a message of more than " + std::to_string(list.most) + " bytes"};
+    return Malformed{fmt::format("a message of more than {} bytes", list.most)};
   };
   while (progress.items < list.count) {
     const std::size_t lengths = (list.count - progress.items) * kLength;
@@ -22,8 +24,8 @@ std::optional<std::variant<NeedMore, Malformed>> measure(const TextList& list,
     std::memcpy(&length, bytes.data() + progress.position, kLength);
     const std::size_t limit = progress.items % 2 == 0 ? list.even_limit : list.odd_limit;
     if (length > limit)
-      return Malformed{"a string of " + std::to_string(length) + " bytes in a list; the limit is " +
-                       std::to_string(limit)};
+      return Malformed{
+          fmt::format("a string of {} bytes in a list; the limit is {}", length, limit)};
     wanted += length;
     if (wanted > list.most) return too_long();
     if (bytes.size() < wanted) return NeedMore{progress.at_least = wanted};

@@ -1,5 +1,7 @@
 #include "wire/pickle/pickle_machine.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
@@ -70,7 +72,7 @@ bool PickleReader::play(Opcode opcode) {
       return stop();
     case Opcode::Mark:
       if (marks_.size() == kPickleDepth)
-        return refuse("more than " + std::to_string(kPickleDepth) + " containers in each other");
+        return refuse(fmt::format("more than {} containers in each other", kPickleDepth));
       marks_.push_back(stack_.size());
       return true;
     case Opcode::None:
@@ -148,7 +150,7 @@ bool PickleReader::stop() {
     return refuse("its end comes where no state has been made");
   if (top().first == kNoPickleRef) return refuse("its end comes before the state has attributes");
   if (position_ != bytes_.size())
-    return refuse(std::to_string(bytes_.size() - position_) + " bytes follow its end");
+    return refuse(fmt::format("{} bytes follow its end", bytes_.size() - position_));
   graph_.root_ = stack_[0];
   stopped_ = true;
   return true;
@@ -158,8 +160,8 @@ bool PickleReader::frame() {
   std::uint64_t size = 0;
   if (!number(size)) return false;
   if (size > bytes_.size() - position_)
-    return refuse("a frame of " + std::to_string(size) + " bytes, of which " +
-                  std::to_string(bytes_.size() - position_) + " are there");
+    return refuse(
+        fmt::format("a frame of {} bytes, of which {} are there", size, bytes_.size() - position_));
   return true;
 }
 
@@ -196,7 +198,7 @@ bool PickleReader::tuple(std::uint32_t size) {
 
 bool PickleReader::put(std::size_t slot) {
   if (!holds(1)) return false;
-  if (slot >= kPickleValues) return refuse("memo slot " + std::to_string(slot));
+  if (slot >= kPickleValues) return refuse(fmt::format("memo slot {}", slot));
   if (slot == memo_.size()) {  // As a rule: one after the other.
     memo_.push_back(stack_.back());
     ++memo_used_;
@@ -210,7 +212,7 @@ bool PickleReader::put(std::size_t slot) {
 
 bool PickleReader::get(std::size_t slot) {
   if (slot >= memo_.size() || memo_[slot] == kNoPickleRef)
-    return refuse("memo slot " + std::to_string(slot) + " is empty");
+    return refuse(fmt::format("memo slot {} is empty", slot));
   // A reference costs two bytes and four of memory, so what bounds the pickle bounds the stack.
   stack_.push_back(memo_[slot]);
   return true;
@@ -233,12 +235,11 @@ bool PickleReader::add_members(PickleKind kind, std::size_t from) {
   const std::size_t size = stack_.size() - from;
   PickleValue& container = graph_.values_[stack_[from - 1]];
   if (container.kind != kind)
-    return refuse("members of " + std::string(to_string(kind)) + " for " +
-                  std::string(to_string(container.kind)));
+    return refuse(fmt::format("members of {} for {}", to_string(kind), to_string(container.kind)));
   if (container.frozen) return refuse("members for what is already in use");
   if (kind == PickleKind::Dict && size % 2 != 0) return refuse("a key without its value");
   if (size > kPickleValues - std::min(kPickleValues, graph_.members_.size()))
-    return refuse("more than " + std::to_string(kPickleValues) + " members");
+    return refuse(fmt::format("more than {} members", kPickleValues));
   if (size > 0) {
     const auto run = static_cast<std::uint32_t>(graph_.runs_.size());
     graph_.runs_.push_back({static_cast<std::uint32_t>(graph_.members_.size()),
@@ -265,25 +266,25 @@ bool PickleReader::refuse(const std::string& what) {
   const auto opcode = opcode_at_ < bytes_.size()
                           ? "opcode " + hex(static_cast<std::uint8_t>(bytes_[opcode_at_]))
                           : std::string("the end");
-  error_ = corrupt_state(what + " (" + opcode + " at byte " + std::to_string(opcode_at_) +
-                         near_attribute() + ")")
-               .value();
+  error_ =
+      corrupt_state(fmt::format("{} ({} at byte {}{})", what, opcode, opcode_at_, near_attribute()))
+          .value();
   return false;
 }
 
 bool PickleReader::refuse_end() {
-  return refuse("it ends too early, after " + std::to_string(bytes_.size()) + " bytes");
+  return refuse(fmt::format("it ends too early, after {} bytes", bytes_.size()));
 }
 
 bool PickleReader::refuse_growth() {
-  return refuse("more than " + std::to_string(kPickleValues) + " values");
+  return refuse(fmt::format("more than {} values", kPickleValues));
 }
 
 bool PickleReader::refuse_opcode() {
-  error_ =
-      corrupt_state("opcode " + hex(static_cast<std::uint8_t>(bytes_[opcode_at_])) + " at byte " +
-                    std::to_string(opcode_at_) + " does not belong there" + near_attribute())
-          .value();
+  error_ = corrupt_state(fmt::format("opcode {} at byte {} does not belong there{}",
+                                     hex(static_cast<std::uint8_t>(bytes_[opcode_at_])), opcode_at_,
+                                     near_attribute()))
+               .value();
   return false;
 }
 

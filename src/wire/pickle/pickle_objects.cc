@@ -1,4 +1,6 @@
 // The opcodes that make objects. Everything that Python would look up or call is decided here.
+#include <fmt/core.h>
+
 #include <array>
 #include <utility>
 
@@ -41,7 +43,8 @@ bool PickleReader::find_class(std::string_view module, std::string_view name) {
   for (const KnownClass& known : kClasses)
     if (name == known.name && module == known.module)
       return push(PickleKind::Class, static_cast<std::int64_t>(known.what));
-  return refuse("it asks for " + printable(name) + " of the Python module " + printable(module));
+  return refuse(
+      fmt::format("it asks for {} of the Python module {}", printable(name), printable(module)));
 }
 
 bool PickleReader::stack_global() {
@@ -85,8 +88,7 @@ bool PickleReader::reduce() {
   const PickleValue called = top(1);
   const PickleValue arguments = top(0);
   if (called.kind != PickleKind::Class || arguments.kind != PickleKind::Tuple)
-    return refuse("it calls " + name_of(called) + " with " +
-                  std::string(to_string(arguments.kind)));
+    return refuse(fmt::format("it calls {} with {}", name_of(called), to_string(arguments.kind)));
   drop(2);
   switch (static_cast<PickleClass>(called.number)) {
     case PickleClass::Datetime:
@@ -162,7 +164,7 @@ bool PickleReader::build() {
 bool PickleReader::build_node(PickledNode& node, const PickleValue& attributes) {
   if (node.complete) return refuse("a node gets attributes twice");
   if (attributes.size > 2 * kNodeAttributes)
-    return refuse("a node with more than " + std::to_string(kNodeAttributes) + " attributes");
+    return refuse(fmt::format("a node with more than {} attributes", kNodeAttributes));
   bool has_fqdn = false;
   const PickleValue* address = nullptr;
   const PickleValue* pid = nullptr;
@@ -186,24 +188,25 @@ bool PickleReader::build_node(PickledNode& node, const PickleValue& attributes) 
   });
   if (!named) return refuse("an attribute of a node has a name that is no text");
   if (!address && has_fqdn) {
-    error_ = outdated_state("at byte " + std::to_string(opcode_at_) +
-                            " a node has 'fqdn' in place of 'addr', as in PyTorch 1.13")
+    error_ = outdated_state(
+                 fmt::format("at byte {} a node has 'fqdn' in place of 'addr', as in PyTorch 1.13",
+                             opcode_at_))
                  .value();
     return false;
   }
   const auto is = [&](const PickleValue* value, PickleKind kind, std::string_view name) {
     if (value && value->kind == kind) return true;
-    return refuse("attribute " + printable(name) + " of a node " +
-                  (value ? "is " + std::string(to_string(value->kind)) + " and not " +
-                               std::string(to_string(kind))
-                         : "is missing"));
+    return refuse(
+        fmt::format("attribute {} of a node {}", printable(name),
+                    value ? fmt::format("is {} and not {}", to_string(value->kind), to_string(kind))
+                          : "is missing"));
   };
   if (!is(address, PickleKind::Text, kAddrAttribute) || !is(pid, PickleKind::Int, kPidAttribute) ||
       !is(local_id, PickleKind::Int, kLocalIdAttribute))
     return false;
   if (address->size > kAddressBytes)
-    return refuse("a node's address of " + std::to_string(address->size) + " bytes; the limit is " +
-                  std::to_string(kAddressBytes));
+    return refuse(
+        fmt::format("a node's address of {} bytes; the limit is {}", address->size, kAddressBytes));
   node.address = graph_.text(*address);
   node.pid = pid->number;
   node.local_id = local_id->number;

@@ -1,5 +1,7 @@
 #include "wire/pickle/pickle_reader.h"
 
+#include <fmt/core.h>
+
 #include <string>
 
 #include "wire/bytes/limits.h"
@@ -10,8 +12,8 @@ namespace regroup::wire {
 
 Result<PickleGraph> read_pickle(std::string_view bytes) {
   if (bytes.size() > kStateBytes)
-    return corrupt_state("it has " + std::to_string(bytes.size()) + " bytes; the limit is " +
-                         std::to_string(kStateBytes));
+    return corrupt_state(
+        fmt::format("it has {} bytes; the limit is {}", bytes.size(), kStateBytes));
   return PickleReader(bytes).run();
 }
 

@@ -1,5 +1,7 @@
 #include "wire/rendezvous/claim_text.h"
 
+#include <fmt/core.h>
+
 #include <cstdint>
 
 #include "base/text_parts.h"
@@ -45,20 +47,11 @@ std::optional<HeldRank> parse_held(std::string_view text) {
 }  // namespace
 
 std::string write_claim(const Claim& claim) {
-  std::string text = claim.wish ? std::to_string(*claim.wish) : std::string(kNone);
-  text += ':';
-  if (claim.held) {
-    text += std::to_string(claim.held->round);
-    text += '.';
-    text += std::to_string(claim.held->rank);
-    text += '.';
-    text += std::to_string(claim.held->world_size);
-  } else {
-    text += kNone;
-  }
-  text += ':';
-  text += claim.name;
-  return text;
+  const std::string wish = claim.wish ? std::to_string(*claim.wish) : std::string(kNone);
+  const std::string held = claim.held ? fmt::format("{}.{}.{}", claim.held->round, claim.held->rank,
+                                                    claim.held->world_size)
+                                      : std::string(kNone);
+  return fmt::format("{}:{}:{}", wish, held, claim.name);
 }
 
 std::optional<Claim> parse_claim(std::string_view text) {
@@ -79,7 +72,7 @@ std::optional<Claim> parse_claim(std::string_view text) {
 }
 
 std::string write_seal(const Seal& seal) {
-  return std::to_string(seal.round) + ":" + std::to_string(seal.world_size);
+  return fmt::format("{}:{}", seal.round, seal.world_size);
 }
 
 std::optional<Seal> parse_seal(std::string_view text) {

@@ -1,5 +1,7 @@
 #include "wire/rendezvous/rank_messages.h"
 
+#include <fmt/core.h>
+
 #include <boost/json.hpp>
 
 #include "base/text.h"
@@ -13,7 +15,7 @@ namespace json = boost::json;
 
 auto malformed(std::string_view what, std::string_view text) {
   return fail(ErrorKind::Protocol,
-              "a node left " + printable(text) + " in the store, which is no " + std::string(what));
+              fmt::format("a node left {} in the store, which is no {}", printable(text), what));
 }
 
 json::value parse(std::string_view text) {

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <array>
 #include <iterator>
 #include <utility>
@@ -46,7 +48,7 @@ class Decoder {
   bool collect() {
     const PickleValue& attributes = graph_[graph_[graph_.root()].first];
     if (attributes.size > 2 * kStateAttributes)
-      return refuse("it has more than " + std::to_string(kStateAttributes) + " attributes");
+      return refuse(fmt::format("it has more than {} attributes", kStateAttributes));
     const std::array<std::pair<std::string_view, PickleRef*>, 9> known{{
         {kRoundAttribute, &round_},
         {kCompleteAttribute, &complete_},
@@ -115,8 +117,8 @@ class Decoder {
         return false;
       const PickleValue& rank = graph_[rank_ref];
       if (rank.kind != PickleKind::Int || rank.number < 0)
-        return refuse_at(rank_ref, "in attribute 'participants' the rank of " +
-                                       printable(node->address) + " is " + describe(rank));
+        return refuse_at(rank_ref, fmt::format("in attribute 'participants' the rank of {} is {}",
+                                               printable(node->address), describe(rank)));
       const std::size_t before = state_.participants.size();
       const auto place = state_.participants.try_emplace(state_.participants.end(), id(*node));
       place->second = rank.number;
@@ -151,8 +153,9 @@ class Decoder {
       if (!node || !spend(kHeartbeatBytes + node->address.size())) return false;
       const PickleValue& time = graph_[time_ref];
       if (time.kind != PickleKind::Time)
-        return refuse_at(time_ref, "in attribute 'last_heartbeats' the time of " +
-                                       printable(node->address) + " is " + describe(time));
+        return refuse_at(time_ref,
+                         fmt::format("in attribute 'last_heartbeats' the time of {} is {}",
+                                     printable(node->address), describe(time)));
       state_.last_heartbeats.try_emplace(state_.last_heartbeats.end(), id(*node))->second =
           Stamp{time.number};
       return agree_on_dialect(kLastHeartbeatsAttribute, time_ref);
@@ -172,7 +175,8 @@ class Decoder {
       left -= name.size();
       auto fragment = write_fragment(graph_, ref, left);
       if (!fragment)
-        return refuse_at(ref, "attribute " + printable(name) + " " + fragment.error().message);
+        return refuse_at(ref,
+                         fmt::format("attribute {} {}", printable(name), fragment.error().message));
       left -= fragment->size();
       state_.extra.emplace_hint(state_.extra.end(), name, std::move(*fragment));
     }
@@ -182,8 +186,8 @@ class Decoder {
   const PickledNode* read_node(std::string_view attribute, PickleRef ref) {
     const PickleValue& value = graph_[ref];
     if (value.kind == PickleKind::Node && graph_.node(value).complete) return &graph_.node(value);
-    refuse_at(ref, "attribute " + printable(attribute) + " holds " + describe(value) +
-                       " in place of a node");
+    refuse_at(ref, fmt::format("attribute {} holds {} in place of a node", printable(attribute),
+                               describe(value)));
     return nullptr;
   }
 
@@ -210,8 +214,8 @@ class Decoder {
   // we wrote it is refused now.
   bool spend(std::size_t bytes) {
     spent_ += bytes;
-    return spent_ <= kStateBytes || refuse("written again it would have more than " +
-                                           std::to_string(kStateBytes) + " bytes");
+    return spent_ <= kStateBytes ||
+           refuse(fmt::format("written again it would have more than {} bytes", kStateBytes));
   }
 
   static std::string describe(const PickleValue& value) {
@@ -224,12 +228,11 @@ class Decoder {
     return ref != kNoPickleRef || refuse("attribute " + printable(name) + " is missing");
   }
   bool refuse_kind(std::string_view name, PickleRef ref, std::string_view wanted) {
-    return refuse_at(ref, "attribute " + printable(name) + " is " +
-                              std::string(to_string(graph_[ref].kind)) + " and not " +
-                              std::string(wanted));
+    return refuse_at(ref, fmt::format("attribute {} is {} and not {}", printable(name),
+                                      to_string(graph_[ref].kind), wanted));
   }
   bool refuse_at(PickleRef ref, const std::string& what) {
-    return refuse(what + " (at byte " + std::to_string(graph_[ref].at) + ")");
+    return refuse(fmt::format("{} (at byte {})", what, graph_[ref].at));
   }
   bool refuse(const std::string& what) {
     error_ = corrupt_state(what).value();

@@ -18,6 +18,8 @@ namespace regroup::wire {
 namespace {
 
 namespace json = boost::json;
+using core::run::CounterRow;
+using core::run::kCounters;
 using core::run::NodeStatus;
 using core::run::PortStatus;
 using core::run::RuleRow;
@@ -97,14 +99,9 @@ std::string json_of(const RunStatus& run) {
 }
 
 std::string json_of(const SessionCounters& counters) {
-  return JsonObject()
-      .add("sessions_ever", counters.sessions_ever)
-      .add("messages_in", counters.messages_in)
-      .add("messages_out", counters.messages_out)
-      .add("bytes_in", counters.bytes_in)
-      .add("bytes_out", counters.bytes_out)
-      .add("refused", counters.refused)
-      .text();
+  JsonObject object;
+  for (const CounterRow& row : kCounters) object.add(row.name, counters.*row.counter);
+  return object.text();
 }
 
 // ---- Reading: a field of another type than ours counts as absent ----
@@ -222,13 +219,8 @@ Result<PortStatus> decode_status(std::string_view text) {
   read(*object, "sessions", status.counters.sessions);
   if (const json::value* counters = field(*object, "counters");
       counters != nullptr && counters->is_object()) {
-    const json::object& each = counters->get_object();
-    read(each, "sessions_ever", status.counters.sessions_ever);
-    read(each, "messages_in", status.counters.messages_in);
-    read(each, "messages_out", status.counters.messages_out);
-    read(each, "bytes_in", status.counters.bytes_in);
-    read(each, "bytes_out", status.counters.bytes_out);
-    read(each, "refused", status.counters.refused);
+    for (const CounterRow& row : kCounters)
+      read(counters->get_object(), row.name, status.counters.*row.counter);
   }
   for_each(*object, "runs", [&](const json::object& run) { status.runs.push_back(run_of(run)); });
   return status;

@@ -1,4 +1,6 @@
 // Replies: what a server writes and a client parses.
+#include <fmt/core.h>
+
 #include "wire/bytes/byte_reader.h"
 #include "wire/store/store_protocol.h"
 
@@ -73,7 +75,7 @@ ParsedReply ReplyParser::parse(ReplyShape shape, std::size_t count, std::string_
   if (shape == ReplyShape::KeyList || shape == ReplyShape::Values) {
     if (shape == ReplyShape::KeyList) count = reader.number<std::uint64_t>();
     if (!reader.ok()) return NeedMore{progress.at_least = reader.at_least()};
-    if (count > most_bytes_) return Malformed{"a list of " + std::to_string(count) + " strings"};
+    if (count > most_bytes_) return Malformed{fmt::format("a list of {} strings", count)};
     const TextList list{.start = reader.position(),
                         .count = count,
                         .even_limit = most_bytes_,
@@ -87,8 +89,7 @@ ParsedReply ReplyParser::parse(ReplyShape shape, std::size_t count, std::string_
   // One byte that is 0 or 1; any other means that the two sides are out of step.
   const auto flag = [&](const char* what) {
     const auto byte = reader.number<std::uint8_t>();
-    if (reader.ok() && byte > 1)
-      reader.refuse("answer to " + std::string(what) + " is " + std::to_string(byte));
+    if (reader.ok() && byte > 1) reader.refuse(fmt::format("answer to {} is {}", what, byte));
     return byte;
   };
   const auto texts = [&](std::size_t n) -> KeyViews {

@@ -1,4 +1,6 @@
 // Requests: what a server parses and a client writes.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "wire/bytes/byte_reader.h"
@@ -35,7 +37,7 @@ std::string describe_stranger(std::string_view bytes) {
   if (first <= kLastOldOpcode)
     return "looks like a store client of PyTorch 2.1 or older; this store serves PyTorch 2.2 and "
            "newer";
-  return "not a store client: its first byte is " + std::to_string(first);
+  return fmt::format("not a store client: its first byte is {}", first);
 }
 
 void append_text(ByteBuffer& out, std::string_view text) {
@@ -127,8 +129,8 @@ ParsedRequest RequestParser::parse(std::string_view bytes, Progress& progress) {
   if (const std::size_t per_item = texts_per_item(opcode); per_item != 0) {
     count = reader.number<std::uint64_t>();
     if (count > limits_.keys_per_request)
-      return Malformed{std::to_string(count) + " keys in one request; the limit is " +
-                       std::to_string(limits_.keys_per_request)};
+      return Malformed{
+          fmt::format("{} keys in one request; the limit is {}", count, limits_.keys_per_request)};
     if (!reader.ok()) return NeedMore{progress.at_least = reader.at_least()};
     const TextList list{.start = reader.position(),
                         .count = count * per_item,
@@ -198,7 +200,7 @@ ParsedRequest RequestParser::parse(std::string_view bytes, Progress& progress) {
       case Opcode::Barrier:
         return Barrier{key(), reader.number<std::int64_t>(), {}};
     }
-    reader.refuse("an unknown opcode, " + std::to_string(static_cast<int>(opcode)));
+    reader.refuse(fmt::format("an unknown opcode, {}", static_cast<int>(opcode)));
     return Ping{};
   }();
 

@@ -1,5 +1,7 @@
 #include "wire/text/error_file.h"
 
+#include <fmt/core.h>
+
 #include <boost/json.hpp>
 #include <cmath>
 #include <limits>
@@ -122,7 +124,7 @@ json::value parse(std::string_view text, json::error_code& error) {
 Result<ErrorFile> decode_error_file(std::string_view text) {
   const auto corrupt = [](std::string why) { return fail(ErrorKind::Corrupt, std::move(why)); };
   if (text.size() > kErrorFileBytes)
-    return corrupt("it is longer than " + std::to_string(kErrorFileBytes) + " bytes");
+    return corrupt(fmt::format("it is longer than {} bytes", kErrorFileBytes));
   json::error_code error;
   const json::value root = parse(text, error);
   if (error) return corrupt("it is no JSON: " + error.message());

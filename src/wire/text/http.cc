@@ -1,5 +1,7 @@
 #include "wire/text/http.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -64,8 +66,8 @@ class HeadParser {
         return *refusal_;
     }
     if (bytes.size() < most_bytes) return HttpNeedMore{};
-    return HttpRefusal{
-        431, "the head of a request has at most " + std::to_string(most_bytes) + " bytes here"};
+    return HttpRefusal{431,
+                       fmt::format("the head of a request has at most {} bytes here", most_bytes)};
   }
 
  private:
@@ -184,14 +186,9 @@ std::string_view http_status_text(int status) {
 }
 
 void append_http_response(ByteBuffer& out, const HttpResponse& response) {
-  out.append("HTTP/1.1 ");
-  out.append(std::to_string(response.status));
-  out.append(" ");
-  out.append(http_status_text(response.status));
-  out.append("\r\nContent-Type: ");
-  out.append(response.content_type);
-  out.append("\r\nContent-Length: ");
-  out.append(std::to_string(response.body.size()));
+  out.append(fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}",
+                         response.status, http_status_text(response.status), response.content_type,
+                         response.body.size()));
   if (response.status == 405) out.append("\r\nAllow: GET, HEAD");
   // Answers must not be cached: a moment later they are wrong.
   out.append("\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: ");

@@ -1,5 +1,7 @@
 #include "wire/text/stack_dump.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -119,7 +121,7 @@ bool is_backward(const StackFrame& frame) {
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::string place_of(const StackFrame& frame) {
-  return last_part(frame.file) + ":" + std::to_string(frame.line) + " (" + frame.function + ")";
+  return fmt::format("{}:{} ({})", last_part(frame.file), frame.line, frame.function);
 }
 
 std::string state_in_words(char state) {
@@ -194,13 +196,15 @@ Whereabouts whereabouts(const ThreadStack* stack, std::string_view system_call, 
   const bool loading = std::any_of(frames.begin(), frames.end(), [](const StackFrame& frame) {
     return frame.file.ends_with("torch/utils/data/dataloader.py");
   });
-  return {call + " at " + place_of(frames.front()) + (loading ? " under DataLoader" : ""), false};
+  return {
+      fmt::format("{} at {}{}", call, place_of(frames.front()), loading ? " under DataLoader" : ""),
+      false};
 }
 
 std::string encode_ranks(const std::vector<RankAt>& ranks) {
   std::string text;
   for (const auto& [rank, at] : ranks)
-    text += std::to_string(rank) + (at.collective ? " waits " : " is ") + at.words + "\n";
+    text += fmt::format("{}{}{}\n", rank, at.collective ? " waits " : " is ", at.words);
   return text;
 }
 
@@ -227,7 +231,7 @@ std::vector<RankAt> decode_ranks(std::string_view text) {
 std::string stack_lines(const ThreadStack& stack) {
   std::string text;
   for (const StackFrame& frame : stack.frames)
-    text += frame.file + ":" + std::to_string(frame.line) + " in " + frame.function + "\n";
+    text += fmt::format("{}:{} in {}\n", frame.file, frame.line, frame.function);
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include "wire/text/timer_line.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <boost/json.hpp>
 #include <charconv>
@@ -170,8 +172,8 @@ void TimerLineReader::read(std::string_view bytes, TimerLines& into) {
       // As much of it as will be shown, and the same however it was cut.
       const std::string start =
           (beginning_ + std::string(part.substr(0, kLongestTimerLine))).substr(0, 100);
-      into.complaints.push_back("it is longer than " + std::to_string(kLongestTimerLine) +
-                                " bytes: " + printable(start));
+      into.complaints.push_back(
+          fmt::format("it is longer than {} bytes: {}", kLongestTimerLine, printable(start)));
       beginning_.clear();
       skipping_ = !whole;
       continue;

@@ -1,4 +1,4 @@
-#include "runtime/rendezvous/meeting_store.h"
+#include "runtime/rendezvous/rendezvous_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,9 +24,9 @@ using testing::Not;
 using testing::StartsWith;
 
 // A port that nobody listens on, and that nobody gets by chance.
-class MeetingStoreTest : public testing::Test {
+class RendezvousStoreTest : public testing::Test {
  protected:
-  MeetingStoreOptions at(const std::string& host) const {
+  RendezvousStoreOptions at(const std::string& host) const {
     return {.endpoint = {host, reserved.port()}, .connect_timeout = 60s};
   }
   std::string where(const std::string& host) const {
@@ -76,8 +76,8 @@ class Stranger {
   std::thread thread_;
 };
 
-TEST(MeetingStore, OfOneMachineHostsItselfOnAnyFreePort) {
-  auto met = open_meeting_store({.endpoint = {"localhost", 0}, .read_timeout = 7s});
+TEST(RendezvousStore, OfOneMachineHostsItselfOnAnyFreePort) {
+  auto met = open_rendezvous_store({.endpoint = {"localhost", 0}, .read_timeout = 7s});
   ASSERT_TRUE(met) << met.error().message;
   ASSERT_NE(met->server, nullptr);
   EXPECT_NE(met->reached.port, 0);
@@ -88,15 +88,15 @@ TEST(MeetingStore, OfOneMachineHostsItselfOnAnyFreePort) {
   EXPECT_EQ((*met->store->clone())->get("k"), "v");
 }
 
-TEST_F(MeetingStoreTest, HasOneHostHoweverManyNodesOfAMachineStartAtOnce) {
+TEST_F(RendezvousStoreTest, HasOneHostHoweverManyNodesOfAMachineStartAtOnce) {
   for (const char* host : {"localhost", "127.0.0.1"}) {
     constexpr std::size_t kNodes = 8;
-    std::vector<Result<MeetingStore>> met(kNodes);
+    std::vector<Result<RendezvousStore>> met(kNodes);
     std::vector<std::thread> nodes;
     nodes.reserve(kNodes);
     for (auto& mine : met)
       nodes.emplace_back([&] {
-        mine = open_meeting_store(at(host));
+        mine = open_rendezvous_store(at(host));
         ASSERT_TRUE(mine) << mine.error().message;
         EXPECT_TRUE(mine->store->add("nodes", 1));
       });
@@ -112,8 +112,8 @@ TEST_F(MeetingStoreTest, HasOneHostHoweverManyNodesOfAMachineStartAtOnce) {
   }
 }
 
-TEST_F(MeetingStoreTest, IsBoundOnTheAddressOfTheEndpointAndNoOther) {
-  const auto met = open_meeting_store(at("127.0.0.2"));
+TEST_F(RendezvousStoreTest, IsBoundOnTheAddressOfTheEndpointAndNoOther) {
+  const auto met = open_rendezvous_store(at("127.0.0.2"));
   ASSERT_TRUE(met) << met.error().message;
   ASSERT_NE(met->server, nullptr);
   EXPECT_TRUE(somebody_listens("127.0.0.2"));
@@ -121,8 +121,8 @@ TEST_F(MeetingStoreTest, IsBoundOnTheAddressOfTheEndpointAndNoOther) {
   EXPECT_EQ(met->announced, "127.0.0.2");
 }
 
-TEST_F(MeetingStoreTest, OfAMachinesOwnNameIsBoundOnAllInterfaces) {
-  const auto met = open_meeting_store(at(io::host_name()));
+TEST_F(RendezvousStoreTest, OfAMachinesOwnNameIsBoundOnAllInterfaces) {
+  const auto met = open_rendezvous_store(at(io::host_name()));
   ASSERT_TRUE(met) << met.error().message;
   ASSERT_NE(met->server, nullptr);
   EXPECT_TRUE(somebody_listens("127.0.0.1"));
@@ -136,62 +136,62 @@ TEST_F(MeetingStoreTest, OfAMachinesOwnNameIsBoundOnAllInterfaces) {
     EXPECT_EQ(met->announced, io::host_name());
 }
 
-TEST_F(MeetingStoreTest, IsHostedOnEveryAddressOfThisMachine) {
+TEST_F(RendezvousStoreTest, IsHostedOnEveryAddressOfThisMachine) {
   const auto local = io::local_addresses();
   ASSERT_TRUE(local) << local.error().message;
   for (const io::Address& address : *local) {
     if (io::is_link_local(address)) continue;  // May still be looking for duplicates of itself.
-    const auto met = open_meeting_store(at(io::host_text(address)));
+    const auto met = open_rendezvous_store(at(io::host_text(address)));
     ASSERT_TRUE(met) << met.error().message;
     EXPECT_NE(met->server, nullptr);
     EXPECT_EQ(met->announced, io::host_text(address));
   }
 }
 
-TEST_F(MeetingStoreTest, AnnouncesWhatItIsToldTo) {
+TEST_F(RendezvousStoreTest, AnnouncesWhatItIsToldTo) {
   auto options = at("localhost");
   options.local_addr = "node-7.cluster";
-  EXPECT_EQ(open_meeting_store(options)->announced, "node-7.cluster");
+  EXPECT_EQ(open_rendezvous_store(options)->announced, "node-7.cluster");
 }
 
-TEST_F(MeetingStoreTest, AnnouncesNoWildcard) {
+TEST_F(RendezvousStoreTest, AnnouncesNoWildcard) {
   auto options = at("0.0.0.0");
   options.is_host = true;
-  const auto met = open_meeting_store(options);
+  const auto met = open_rendezvous_store(options);
   ASSERT_TRUE(met) << met.error().message;
   EXPECT_TRUE(io::literal_address(met->announced)) << met->announced;
   EXPECT_NE(met->announced, "0.0.0.0");
 }
 
-TEST_F(MeetingStoreTest, AHostByOrderNeedsNoNameService) {
+TEST_F(RendezvousStoreTest, AHostByOrderNeedsNoNameService) {
   auto options = at("no.such.host.invalid");
   options.is_host = true;
-  const auto met = open_meeting_store(options);
+  const auto met = open_rendezvous_store(options);
   ASSERT_TRUE(met) << met.error().message;
   EXPECT_NE(met->server, nullptr);
   EXPECT_EQ(met->announced, "no.such.host.invalid");
   EXPECT_TRUE((*met->store->clone())->set("k", "v"));
 }
 
-TEST_F(MeetingStoreTest, AHostByOrderFailsWhereThePortIsTaken) {
-  const auto first = open_meeting_store(at("127.0.0.1"));
+TEST_F(RendezvousStoreTest, AHostByOrderFailsWhereThePortIsTaken) {
+  const auto first = open_rendezvous_store(at("127.0.0.1"));
   auto options = at("127.0.0.1");
   options.is_host = true;
-  const auto second = open_meeting_store(options);
+  const auto second = open_rendezvous_store(options);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().kind, ErrorKind::Io);
   EXPECT_THAT(second.error().message, HasSubstr("the port is taken"));
 }
 
-TEST_F(MeetingStoreTest, AClientByOrderWaitsForTheHost) {
-  Result<MeetingStore> host = fail(ErrorKind::Io, "not yet");
+TEST_F(RendezvousStoreTest, AClientByOrderWaitsForTheHost) {
+  Result<RendezvousStore> host = fail(ErrorKind::Io, "not yet");
   auto options = at("127.0.0.1");
   options.is_host = false;
   options.first_status = Duration{};
   options.on_status = [&](const std::string&) {
-    if (!host) host = open_meeting_store(at("127.0.0.1"));
+    if (!host) host = open_rendezvous_store(at("127.0.0.1"));
   };
-  const auto met = open_meeting_store(options);
+  const auto met = open_rendezvous_store(options);
   ASSERT_TRUE(host) << host.error().message;
   ASSERT_TRUE(met) << met.error().message;
   EXPECT_NE(host->server, nullptr);
@@ -199,17 +199,17 @@ TEST_F(MeetingStoreTest, AClientByOrderWaitsForTheHost) {
   EXPECT_EQ(met->announced, "127.0.0.1");
 }
 
-TEST_F(MeetingStoreTest, TakesOverAsHostWhenTheOneThatWasFasterHasGone) {
+TEST_F(RendezvousStoreTest, TakesOverAsHostWhenTheOneThatWasFasterHasGone) {
   auto stuck = std::make_unique<Stranger>(reserved.port(), "");
   auto options = at("127.0.0.1");
   options.first_status = Duration{};
   options.on_status = [&](const std::string&) { stuck.reset(); };
-  const auto met = open_meeting_store(options);
+  const auto met = open_rendezvous_store(options);
   ASSERT_TRUE(met) << met.error().message;
   EXPECT_NE(met->server, nullptr);
 }
 
-TEST_F(MeetingStoreTest, SaysForWhatItWaitsAndOnceWhatToDo) {
+TEST_F(RendezvousStoreTest, SaysForWhatItWaitsAndOnceWhatToDo) {
   std::vector<std::string> lines;
   std::atomic<bool> cancelled = false;
   auto options = at("127.0.0.1");
@@ -220,7 +220,7 @@ TEST_F(MeetingStoreTest, SaysForWhatItWaitsAndOnceWhatToDo) {
     lines.push_back(line);
     if (lines.size() == 3) cancelled = true;
   };
-  const auto met = open_meeting_store(options);
+  const auto met = open_rendezvous_store(options);
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().kind, ErrorKind::Cancelled);
   EXPECT_THAT(met.error().message, HasSubstr(where("127.0.0.1")));
@@ -234,7 +234,7 @@ TEST_F(MeetingStoreTest, SaysForWhatItWaitsAndOnceWhatToDo) {
   EXPECT_THAT(lines[1], Not(HasSubstr("--rdzv-conf")));
 }
 
-TEST_F(MeetingStoreTest, CanBeToldToStopWhileNobodyAnswers) {
+TEST_F(RendezvousStoreTest, CanBeToldToStopWhileNobodyAnswers) {
   const Stranger silent(reserved.port(), "");
   std::atomic<bool> cancelled = false;
   std::vector<std::string> lines;
@@ -245,24 +245,24 @@ TEST_F(MeetingStoreTest, CanBeToldToStopWhileNobodyAnswers) {
     lines.push_back(line);
     cancelled = true;
   };
-  EXPECT_EQ(open_meeting_store(options).error().kind, ErrorKind::Cancelled);
+  EXPECT_EQ(open_rendezvous_store(options).error().kind, ErrorKind::Cancelled);
   EXPECT_THAT(lines, ElementsAre(HasSubstr("the port is taken")));
 }
 
-TEST_F(MeetingStoreTest, GivesUpAtOnceWhereSomethingElseListens) {
+TEST_F(RendezvousStoreTest, GivesUpAtOnceWhereSomethingElseListens) {
   const Stranger web(reserved.port(), "HTTP/1.0 400 Bad Request\r\n\r\n");
-  const auto met = open_meeting_store(at("127.0.0.1"));
+  const auto met = open_rendezvous_store(at("127.0.0.1"));
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().kind, ErrorKind::Protocol);
   EXPECT_THAT(met.error().message, HasSubstr("is no store"));
   EXPECT_THAT(met.error().message, HasSubstr("use another port"));
 }
 
-TEST_F(MeetingStoreTest, SaysAtTheEndWhatWasTriedAndWhatToDo) {
+TEST_F(RendezvousStoreTest, SaysAtTheEndWhatWasTriedAndWhatToDo) {
   auto options = at("127.0.0.1");
   options.is_host = false;
   options.connect_timeout = 1ms;
-  const auto met = open_meeting_store(options);
+  const auto met = open_rendezvous_store(options);
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().kind, ErrorKind::Timeout);
   EXPECT_THAT(met.error().message, HasSubstr("no store at " + where("127.0.0.1")));
@@ -270,48 +270,48 @@ TEST_F(MeetingStoreTest, SaysAtTheEndWhatWasTriedAndWhatToDo) {
   EXPECT_FALSE(somebody_listens("127.0.0.1"));
 }
 
-TEST_F(MeetingStoreTest, KeepsTryingANameThatDoesNotResolve) {
+TEST_F(RendezvousStoreTest, KeepsTryingANameThatDoesNotResolve) {
   auto options = at("no.such.host.invalid");
   options.connect_timeout = 200ms;
-  const auto met = open_meeting_store(options);
+  const auto met = open_rendezvous_store(options);
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().kind, ErrorKind::Timeout);
   EXPECT_THAT(met.error().message, HasSubstr("cannot resolve 'no.such.host.invalid'"));
   EXPECT_THAT(met.error().message, HasSubstr("no.such.host.invalid has no address"));
 }
 
-TEST(MeetingStore, RefusesWhatCannotBe) {
-  const auto kind = [](const MeetingStoreOptions& options) {
-    return open_meeting_store(options).error().kind;
+TEST(RendezvousStore, RefusesWhatCannotBe) {
+  const auto kind = [](const RendezvousStoreOptions& options) {
+    return open_rendezvous_store(options).error().kind;
   };
   EXPECT_EQ(kind({.endpoint = {"", 1}}), ErrorKind::InvalidArgument);
   EXPECT_EQ(kind({.endpoint = {"localhost", 1}, .connect_timeout = {}}),
             ErrorKind::InvalidArgument);
-  const auto nowhere = open_meeting_store({.endpoint = {"127.0.0.1", 0}, .is_host = false});
+  const auto nowhere = open_rendezvous_store({.endpoint = {"127.0.0.1", 0}, .is_host = false});
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().kind, ErrorKind::InvalidArgument);
   EXPECT_THAT(nowhere.error().message, HasSubstr("port 0"));
 }
 
-TEST_F(MeetingStoreTest, IsReachedAgainAfterTheConnectionWasLost) {
-  auto host = open_meeting_store(at("127.0.0.1"));
-  auto client = open_meeting_store(at("127.0.0.1"));
+TEST_F(RendezvousStoreTest, IsReachedAgainAfterTheConnectionWasLost) {
+  auto host = open_rendezvous_store(at("127.0.0.1"));
+  auto client = open_rendezvous_store(at("127.0.0.1"));
   ASSERT_TRUE(client) << client.error().message;
   EXPECT_TRUE(client->store->set("k", "v"));
   EXPECT_EQ(client->store->num_keys(), 1);
   host->server->clear();
   EXPECT_EQ(client->store->num_keys().error().kind, ErrorKind::Connection);
-  auto again = reopen_meeting_store(client->reached, at("127.0.0.1"));
+  auto again = reopen_rendezvous_store(client->reached, at("127.0.0.1"));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ((*again)->num_keys(), 0);
   EXPECT_EQ((*again)->timeout(), 60s);
 }
 
-TEST_F(MeetingStoreTest, IsNotHostedByWhoOnlyComesBack) {
+TEST_F(RendezvousStoreTest, IsNotHostedByWhoOnlyComesBack) {
   auto options = at("127.0.0.1");
   options.connect_timeout = 1ms;
   options.is_host = true;
-  const auto again = reopen_meeting_store(options.endpoint, options);
+  const auto again = reopen_rendezvous_store(options.endpoint, options);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().kind, ErrorKind::Timeout);
   EXPECT_THAT(again.error().message, HasSubstr("still up"));

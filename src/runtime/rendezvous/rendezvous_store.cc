@@ -1,5 +1,6 @@
-#include "runtime/rendezvous/meeting_store.h"
+#include "runtime/rendezvous/rendezvous_store.h"
 
+#include <fmt/core.h>
 #include <strings.h>
 
 #include <algorithm>
@@ -30,10 +31,10 @@ using Attempt = tl::expected<T, Failure>;
 
 // How often a waiting call looks whether it was told to stop, and whether a line is due.
 constexpr Duration kTick = 100ms;
-// One try. A server that takes our connection and is silent for so long is stuck, or has been gone
+// For one try. A server that takes our connection and is silent for so long is stuck, or has gone
 // since; a new connection will tell.
 constexpr Duration kTryLimit = 20s;
-// How long a host may take to learn its own address. It can do without.
+// How long a host may take to learn its own address. It can do without it.
 constexpr Duration kOwnNameLimit = 2s;
 
 bool same_name(const std::string& a, const std::string& b) {
@@ -42,7 +43,7 @@ bool same_name(const std::string& a, const std::string& b) {
 
 bool is_localhost(const std::string& host) { return same_name(host, "localhost"); }
 
-// A machine full of containers has hundreds; nobody reads so many.
+// A machine full of containers has hundreds of addresses, too many for a message.
 std::string list(const Addresses& addresses) {
   constexpr std::size_t kMost = 16;
   std::string text;
@@ -61,13 +62,13 @@ Addresses loopback(std::uint16_t port) {
 class Search {
  public:
   enum class Role {
-    Host,    // Told to be.
-    Either,  // Whoever owns the endpoint and is first.
-    Client,  // Told to be.
-    Again,   // A client that has been there before.
+    Host,    // is_host=true.
+    Either,  // Host if it is the first to bind an endpoint that is its own, else client.
+    Client,  // is_host=false.
+    Again,   // A client that comes back.
   };
 
-  Search(Endpoint endpoint, const MeetingStoreOptions& options, Role role)
+  Search(Endpoint endpoint, const RendezvousStoreOptions& options, Role role)
       : endpoint_(std::move(endpoint)),
         options_(options),
         role_(role),
@@ -76,9 +77,9 @@ class Search {
         deadline_(io::deadline_after(options.connect_timeout)),
         next_status_(io::now() + options.first_status) {}
 
-  Result<MeetingStore> run() {
-    // Two nodes that start at the same moment find each other within milliseconds; those who wait
-    // for minutes are thousands, perhaps, and must not keep the host from its work.
+  Result<RendezvousStore> run() {
+    // Two nodes that start at the same moment find each other within milliseconds; nodes that wait
+    // for minutes may be thousands, and must not keep the host from its work.
     Backoff backoff(50ms, 1200ms);
     for (;;) {
       auto met = try_once();
@@ -87,7 +88,7 @@ class Search {
       if (!last_.may_pass()) return fail(last_.why.kind, describe_end());
       const Duration left = deadline_ - io::now();
       if (left < kTick / 2) return fail(ErrorKind::Timeout, describe_end());
-      // Not a pause too far: the last try comes shortly before the end.
+      // Half of what is left at most, so that the last try comes shortly before the end.
       const Instant next = io::now() + std::min(backoff.next(), left / 2);
       while (io::now() < next) {
         if (is_cancelled()) return fail(ErrorKind::Cancelled, cancelled_message());
@@ -105,7 +106,7 @@ class Search {
     tried_ = true;
   }
 
-  Attempt<MeetingStore> try_once() {
+  Attempt<RendezvousStore> try_once() {
     const bool owner = owns_by_word();
     if (owner && server_ == nullptr) {
       if (auto served = serve(); !served) return tl::unexpected(served.error());
@@ -114,8 +115,8 @@ class Search {
 
     auto found = look_up(deadline_);
     resolved_ = found.value_or(Addresses{});
-    if (!found && is_own_name())
-      found = loopback(endpoint_.port);  // Known to nobody but ourselves.
+    // Our own name may be known to no name service.
+    if (!found && is_own_name()) found = loopback(endpoint_.port);
     if (!found) return tl::unexpected(found.error());
     if (role_ == Role::Either && !owner && owns_one_of(resolved_)) {
       if (auto served = serve(); !served) return tl::unexpected(served.error());
@@ -147,8 +148,8 @@ class Search {
                        [&](const io::Address& one) { return io::is_local(one, own); });
   }
 
-  // Becomes host, or learns why not. That is a failure only for who was told to be host; for all
-  // others somebody on this machine was faster, and is there to be reached.
+  // Becomes host, or learns why not. That is a failure only for a node that was told to be host;
+  // for any other, another process of this machine was faster, and can be reached.
   Attempt<void> serve() {
     StoreServerOptions where{.host = "::",
                              .port = endpoint_.port,
@@ -182,20 +183,21 @@ class Search {
       literal_->set_port(endpoint_.port);
       return Addresses{*literal_};
     }
-    return aside([host = endpoint_.host, port = endpoint_.port, deadline]() -> Attempt<Addresses> {
-      auto found = io::resolve(host, port, deadline);
-      if (!found) return tl::unexpected(Failure{found.error(), false});
-      return *found;
-    });
+    return run_interruptibly(
+        [host = endpoint_.host, port = endpoint_.port, deadline]() -> Attempt<Addresses> {
+          auto found = io::resolve(host, port, deadline);
+          if (!found) return tl::unexpected(Failure{found.error(), false});
+          return *found;
+        });
   }
 
-  Attempt<MeetingStore> meet(const Attempt<Addresses>& where) {
+  Attempt<RendezvousStore> meet(const Attempt<Addresses>& where) {
     if (!where) return tl::unexpected(where.error());
     const Instant deadline = std::min(deadline_, io::deadline_after(kTryLimit));
-    auto channel = aside(
+    auto channel = run_interruptibly(
         [addresses = *where, deadline] { return StoreChannel::try_once(addresses, deadline); });
     if (!channel) return tl::unexpected(channel.error());
-    MeetingStore met;
+    RendezvousStore met;
     met.reached = endpoint_;
     met.announced = choose_announced(channel->local_address());
     met.server_address = io::host_text(channel->address());
@@ -221,15 +223,15 @@ class Search {
     return io::host_text(local_end);
   }
 
-  // Runs on a thread of its own what may block until our deadline; meanwhile we can be told to
-  // stop, and say what we wait for. The two share nothing but the answer.
+  // Runs `work`, which may block until our deadline, on a thread of its own. Meanwhile this thread
+  // can be told to stop, and reports what it waits for. The two share nothing but the answer.
   template <class Work>
-  auto aside(Work work) -> decltype(work()) {
+  auto run_interruptibly(Work work) -> decltype(work()) {
     std::promise<decltype(work())> promise;
     auto answer = promise.get_future();
     try {
       std::thread([work = std::move(work), promise = std::move(promise)]() mutable {
-        io::name_this_thread("meeting place");
+        io::name_this_thread("store search");
         promise.set_value(work());
       }).detach();
     } catch (const std::system_error& error) {
@@ -260,10 +262,10 @@ class Search {
                         .left = deadline_ - now});
     if (now < next_status_ || !options_.on_status) return;
     next_status_ = now + options_.status_interval;
-    std::string line = "waiting for the store at " + where() + ": " + last_.why.message +
-                       "; gives up in " + in_words(std::max(deadline_ - now, Duration{})) + " (" +
-                       options_.limit_name + ")";
-    // What is long is said once, and again when it has changed.
+    std::string line = fmt::format(
+        "waiting for the store at {}: {}; gives up in {} ({})", where(), last_.why.message,
+        in_words(std::max(deadline_ - now, Duration{})), options_.limit_name);
+    // The long part is said once, and again only when it has changed.
     if (std::string hint = describe_circumstances(); hint != hinted_) {
       line += ". " + hint;
       hinted_ = std::move(hint);
@@ -271,7 +273,7 @@ class Search {
     options_.on_status(line);
   }
 
-  // What one has to know to see why nobody is there.
+  // What people need to know to see why no store answers.
   std::string describe_circumstances() const {
     if (last_.answered) return last_.advice();
     if (role_ == Role::Again || server_ != nullptr) return "Is the node that hosts it still up?";
@@ -283,9 +285,9 @@ class Search {
     if (!literal_)
       text = endpoint_.host + (resolved_.empty() ? " has no address" : " is " + list(resolved_)) +
              "; this machine";
-    text += ", " + io::host_name() + ", has " +
-            (own.empty() ? "none that others could reach" : list(own)) +
-            " and does not host the store" + (role_ == Role::Client ? " (is_host=false)" : "");
+    text += fmt::format(", {}, has {} and does not host the store{}", io::host_name(),
+                        own.empty() ? "none that others could reach" : list(own),
+                        role_ == Role::Client ? " (is_host=false)" : "");
     return text + ". " + options_.host_advice;
   }
 
@@ -298,12 +300,15 @@ class Search {
       case ErrorKind::Cancelled:
         return cancelled_message();
       case ErrorKind::Protocol:
-        return "cannot meet at " + where() + ": " + last_.why.message +
-               ". Another program listens there: stop it, or use another port for the run.";
+        return fmt::format(
+            "cannot meet at {}: {}. Another program listens there: stop it, or use another port "
+            "for the run.",
+            where(), last_.why.message);
       case ErrorKind::Timeout:
       case ErrorKind::Connection:
-        return "no store at " + where() + " within " + in_words(options_.connect_timeout) + " (" +
-               options_.limit_name + "): " + last_.why.message + ". " + describe_circumstances();
+        return fmt::format("no store at {} within {} ({}): {}. {}", where(),
+                           in_words(options_.connect_timeout), options_.limit_name,
+                           last_.why.message, describe_circumstances());
       case ErrorKind::InvalidArgument:
       case ErrorKind::Refused:
       case ErrorKind::Unsupported:
@@ -313,11 +318,11 @@ class Search {
       case ErrorKind::NotNeeded:
         break;
     }
-    return "cannot meet at " + where() + ": " + last_.why.message;
+    return fmt::format("cannot meet at {}: {}", where(), last_.why.message);
   }
 
   Endpoint endpoint_;  // Its port becomes the one that was bound.
-  const MeetingStoreOptions& options_;
+  const RendezvousStoreOptions& options_;
   const Role role_;
   std::optional<io::Address> literal_;  // The endpoint's host, where it is no name.
   const Instant begun_;
@@ -329,10 +334,10 @@ class Search {
   bool tried_ = false;
   std::string not_host_because_;
   std::string hinted_;
-  bool shown_ = false;  // That we wait.
+  bool shown_ = false;  // Whether on_wait has been told that we wait.
 };
 
-Result<void> check_options(const Endpoint& endpoint, const MeetingStoreOptions& options) {
+Result<void> check_options(const Endpoint& endpoint, const RendezvousStoreOptions& options) {
   if (endpoint.host.empty())
     return fail(ErrorKind::InvalidArgument, "no host was given for the store of the run");
   if (options.connect_timeout <= Duration{} || options.read_timeout <= Duration{})
@@ -343,7 +348,7 @@ Result<void> check_options(const Endpoint& endpoint, const MeetingStoreOptions& 
 
 }  // namespace
 
-Result<MeetingStore> open_meeting_store(const MeetingStoreOptions& options) {
+Result<RendezvousStore> open_rendezvous_store(const RendezvousStoreOptions& options) {
   if (auto good = check_options(options.endpoint, options); !good)
     return tl::unexpected(good.error());
   auto role = Search::Role::Either;
@@ -351,8 +356,8 @@ Result<MeetingStore> open_meeting_store(const MeetingStoreOptions& options) {
   return Search(options.endpoint, options, role).run();
 }
 
-Result<std::shared_ptr<Store>> reopen_meeting_store(const Endpoint& reached,
-                                                    const MeetingStoreOptions& options) {
+Result<std::shared_ptr<Store>> reopen_rendezvous_store(const Endpoint& reached,
+                                                       const RendezvousStoreOptions& options) {
   if (auto good = check_options(reached, options); !good) return tl::unexpected(good.error());
   auto met = Search(reached, options, Search::Role::Again).run();
   if (!met) return tl::unexpected(met.error());
