@@ -26,7 +26,7 @@ wire::ParsedFrame<Message> parse(std::string_view bytes) {
     return wire::parse_frame_from_coordinator(bytes);
 }
 
-// Of the frame without its seal, as far as it is known.
+// The size of the frame without its seal, as far as it is known.
 template <class Message>
 std::size_t known_size(const wire::ParsedFrame<Message>& parsed) {
   if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) return more->at_least;
@@ -36,11 +36,11 @@ std::size_t known_size(const wire::ParsedFrame<Message>& parsed) {
 
 template <class Message>
 wire::Malformed wrong_seal() {
-  return {kIsFromAgent<Message> ? "a frame does not have the seal of who has proven itself"
+  return {kIsFromAgent<Message> ? "a frame without the seal of the node that has proven itself"
                                 : "a frame without the seal of the coordinator"};
 }
 
-// Of a frame of `size` bytes at the front of `bytes`. Without a sealer (null) frames have no seal.
+// Without a sealer (null) frames have no seal.
 std::size_t with_seal(const FrameSealer* sealer, std::size_t size) {
   return sealer == nullptr ? size : size + kSealBytes;
 }

@@ -33,7 +33,7 @@ Bytes32 proof(std::string_view key, std::string_view label, const Secret::Nonces
 }  // namespace
 
 Result<Secret> Secret::read(const std::string& path) {
-  // Whitespace around it is not counted, but is not without a limit either.
+  // Whitespace around the secret does not count towards its length, but the file has a limit, too.
   constexpr std::size_t kMostInFile = 2 * kLongestSecret;
   const std::string name = "the secret file " + printable(path);
   const auto file = io::read_regular_file(path, kMostInFile);
