@@ -1,5 +1,6 @@
-// The compiled half of fmt, once for all rooms. Debian has it only as a shared library, and the binary is copied to nodes
-// that have only libc; with FMT_HEADER_ONLY each file that formats a message would compile all of it, for 3 seconds.
+// The compiled half of fmt, once for all rooms. Debian has it only as a shared library, and the
+// binary is copied to nodes that have only libc; with FMT_HEADER_ONLY each file that formats a
+// message would compile all of it, for 3 seconds.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

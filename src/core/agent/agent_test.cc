@@ -268,14 +268,15 @@ TEST(CoordinatedAgent, EndsWhenNoRestartIsLeft) {
 TEST(CoordinatedAgent, OfTwoFailuresInTheSameInstantTheCoordinatorsFirstIsTheCause) {
   const Order elsewhere{.kind = Kind::RunFailed, .text = "rank 3 failed", .is_failure = true};
   Agent early = coordinated();
-  early.on_worker_failed();
-  EXPECT_THAT(early.on_order(elsewhere), IsEmpty());
+  early.on_worker_failed(at(0s));
+  EXPECT_THAT(early.on_order(elsewhere), only(TellFailure{Then::End}));
   EXPECT_THAT(early.on_group_over(GroupEnd::Failed, at(0s)),
               ElementsAre(Effect(Ask{}), Effect(Leave{false})));
   Agent late = coordinated();
-  late.on_worker_failed();
+  late.on_worker_failed(at(0s));
   EXPECT_THAT(late.on_group_over(GroupEnd::Failed, at(0s)), only(Ask{}));
-  EXPECT_THAT(late.on_order(elsewhere), only(Leave{false}));
+  EXPECT_THAT(late.on_order(elsewhere),
+              ElementsAre(Effect(TellFailure{Then::End}), Effect(Leave{false})));
   for (Agent* agent : {&early, &late}) {
     EXPECT_EQ(agent->verdict(), "rank 3 failed");
     EXPECT_THAT(agent->on_left(), only(Finish{Ending::Failed}));
