@@ -1,5 +1,7 @@
 #include "core/agent/membership.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -188,7 +190,7 @@ Order Membership::order() const {
 }
 
 std::optional<Membership::JoinFailed> Membership::why_not() const {
-  const std::string run = "the run '" + member_.hello().run_id + "' ";
+  const std::string run = fmt::format("the run '{}' ", member_.hello().run_id);
   const auto because = [](JoinFailure why, ErrorKind kind, std::string text) {
     return JoinFailed{.why = why, .error = {kind, std::move(text)}};
   };
@@ -236,8 +238,8 @@ std::optional<Membership::Waits> Membership::waits(Instant now) {
 }
 
 std::string Membership::limit_text(Instant now) const {
-  return "; gives up in " + in_words(std::max(joining_->give_up - now, Duration{})) + " (" +
-         joining_->limit_name + ")";
+  return fmt::format("; gives up in {} ({})",
+                     in_words(std::max(joining_->give_up - now, Duration{})), joining_->limit_name);
 }
 
 std::optional<Instant> Membership::next_deadline() const {
@@ -255,11 +257,11 @@ Membership::Effects Membership::on_time(Instant now) {
     if (now >= joining_->give_up) {
       const std::string progress =
           member_.progress() ? member_.progress()->text : "no word from the coordinator";
-      effects.emplace_back(
-          JoinFailed{.why = JoinFailure::Failed,
-                     .error = {ErrorKind::Timeout, "the nodes did not meet within " +
-                                                       in_words(joining_->limit) + " (" +
-                                                       joining_->limit_name + "): " + progress}});
+      effects.emplace_back(JoinFailed{
+          .why = JoinFailure::Failed,
+          .error = {ErrorKind::Timeout,
+                    fmt::format("the nodes did not meet within {} ({}): {}",
+                                in_words(joining_->limit), joining_->limit_name, progress)}});
       joining_.reset();
       Effects said;
       say_leave("its time to join was over", false, said);

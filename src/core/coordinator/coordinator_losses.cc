@@ -65,22 +65,19 @@ void Coordinator::find_lost(Now now, Effects& effects) {
     sessions_.erase(session);
     add(effects, CloseSession{session, "it is done, and silent"});
   }
-  const auto names = [&](const std::vector<NodeId>& ids) {
-    std::string first = nodes_.at(ids.front()).claim.name;
-    if (ids.size() == 1) return first + " is gone";
-    return fmt::format("{} and {} more are gone", first, ids.size() - 1);
-  };
   // All at once: a silent node must not be sealed in just because another one was dropped first.
   std::vector<NodeId> gone = closed;
   gone.insert(gone.end(), silent.begin(), silent.end());
   if (!gone.empty()) {
-    std::string why;
-    if (silent.empty()) why = ": its connection was closed";
+    const bool is_one = gone.size() == 1;
+    const std::string& first = nodes_.at(gone.front()).claim.name;
+    std::string why = is_one ? fmt::format("{} is gone", first)
+                             : fmt::format("{} and {} more are gone", first, gone.size() - 1);
+    if (silent.empty())
+      why += is_one ? ": its connection was closed" : ": their connections were closed";
     if (closed.empty())
-      why = fmt::format(
-          ": nothing was heard for {} s",
-          std::chrono::duration_cast<std::chrono::seconds>(rules_.heartbeat_limit).count());
-    lose(gone, names(gone) + why, now, effects);
+      why += fmt::format(": nothing was heard for {} s", rules_.heartbeat_limit / 1s);
+    lose(gone, why, now, effects);
   }
   const auto hold_until = restoring_.hold_until();
   if (!hold_until) return;

@@ -13,25 +13,21 @@
 #include "runtime/rendezvous/exchange.h"
 #include "runtime/rendezvous/this_node.h"
 #include "runtime/rounds/exit_barrier.h"
-#include "wire/bytes/base64.h"
-#include "wire/rendezvous/rendezvous_keys.h"
-#include "wire/rendezvous/rendezvous_state.h"
 
 namespace regroup::runtime {
 
 using namespace core::coordinator;
-using core::agent::JoinFailure;
 using core::agent::Membership;
 using core::agent::Order;
 using core::rendezvous::State;
 
 namespace {
 
-// A goodbye that does not get through in so long is not waited for.
+// We do not wait longer than this for the coordinator to hear our goodbye.
 constexpr Duration kGoodbyeLimit = 2s;
-// Whoever hosts the coordinator stays so long for those who have still to hear that it is over,
+// How long the host of the coordinator stays for nodes that have yet to hear that the run is over,
 constexpr Duration kHostStays = 5s;
-// and looks this often.
+// and how often it looks whether any are left.
 constexpr Duration kLookAround = 2ms;
 
 Hello hello_of(const CoordinatedRounds::Options& options) {
@@ -50,19 +46,6 @@ Hello hello_of(const CoordinatedRounds::Options& options) {
           .role = options.part.role,
           .workers = options.part.workers,
           .rules = std::move(rules)};
-}
-
-Result<State> read_state(Store& store, const std::string& run_id) {
-  auto text = store.get(wire::state_key(run_id));
-  if (!text) return tl::unexpected(text.error());
-  auto bytes = wire::decode_base64(*text);
-  if (!bytes) return tl::unexpected(bytes.error());
-  return wire::decode_state(*bytes);
-}
-
-JoinFailed not_joined(const Error& error) {
-  return {.why = error.kind == ErrorKind::Cancelled ? JoinFailure::GivenUp : JoinFailure::Failed,
-          .error = error};
 }
 
 }  // namespace
@@ -178,9 +161,9 @@ void CoordinatedRounds::join() {
   lines_.begin(io::now());
   helper_.run(world_.offer, [this](const Result<BootstrapStore>& offer) {
     if (given_up_)
-      return events_.join_failed(
-          not_joined({ErrorKind::Cancelled, "interrupted while waiting for the other nodes"}));
-    if (!offer) return events_.join_failed(not_joined(offer.error()));
+      return events_.join_failed(JoinFailed::because(
+          {ErrorKind::Cancelled, "interrupted while waiting for the other nodes"}));
+    if (!offer) return events_.join_failed(JoinFailed::because(offer.error()));
     play(membership_.join({.address = offer->address, .port = offer->port}, io::now()));
   });
 }
@@ -211,62 +194,15 @@ void CoordinatedRounds::tell_joined(JoinedRound round) {
   events_.joined(std::move(round));
 }
 
-// Nodes without a session look for everything in the store, and so do we.
-void CoordinatedRounds::in_mixed_round(const Sealed& sealed) {
-  enough_ = std::make_shared<std::atomic<bool>>(false);
-  helper_.run(
-      [sealed, id = membership_.id(), run_id = options_.settings.run_id,
-       open_store = world_.open_store, agree = world_.agree, part = options_.part, enough = enough_,
-       interrupted = options_.parameters.interrupted]() -> Result<std::optional<MixedRound>> {
-        auto store = open_store();
-        if (!store) return tl::unexpected(store.error());
-        auto state = read_state(**store, run_id);
-        if (!state) return tl::unexpected(state.error());
-        const bool is_ours =
-            state->complete && state->round == sealed.round && state->participants.contains(id);
-        if (!is_ours) return std::nullopt;
-        auto where = agree(*state, id, *store);
-        if (!where) return tl::unexpected(where.error());
-        const Instant met = io::now();
-        MixedRound round{
-            .info = {.store = make_prefix_store(wire::round_prefix(run_id, sealed.round), *store),
-                     .round = sealed.round,
-                     .rank = sealed.rank,
-                     .world_size = sealed.world_size,
-                     .bootstrap = std::move(*where),
-                     .nodes = {},
-                     .restart_count = sealed.restart_count},
-            .ranks = {}};
-        // Whoever was lost between the seal and here would be waited for in vain.
-        const auto ranks = exchange_ranks(*round.info.store, sealed.world_size,
-                                          {part.role, sealed.rank, part.workers},
-                                          [&] { return !*enough && !*interrupted; });
-        if (!ranks && *enough && !*interrupted) return std::nullopt;
-        if (!ranks) return tl::unexpected(ranks.error());
-        round.ranks = *ranks;
-        round.took_to_assign = io::now() - met;
-        return round;
-      },
-      [this](Result<std::optional<MixedRound>> done) {
-        if (!done) return events_.join_failed(not_joined(done.error()));
-        // The round was broken before it began.
-        if (!*done) return join();
-        mixed_ = (*done)->info;
-        tell_joined({.info = std::move((*done)->info),
-                     .ranks = (*done)->ranks,
-                     .took_to_assign = (*done)->took_to_assign});
-      });
-}
-
 void CoordinatedRounds::stop_waiting() { *enough_ = true; }
 
 // ---- While it runs ----
 
 void CoordinatedRounds::ordered(Order order) {
   run_failed_ = run_failed_ || order.kind == Order::Kind::RunFailed;
-  // An order may come while ranks are still being exchanged: a node that is waited for may be gone.
+  // An order may come while ranks are still being exchanged with a node that is gone.
   stop_waiting();
-  // torchrun's nodes at the exit do not come back for those who join again.
+  // torchrun's nodes at the exit barrier do not come back for a node that joins again.
   if (passes_exit_ && order.kind == Order::Kind::Rejoin)
     order = {.kind = Order::Kind::Over,
              .text = "a node of the round is gone; the others are not waited for"};
@@ -313,7 +249,7 @@ void CoordinatedRounds::leave(bool close) {
   passes_exit_ = false;
   closes_ = close;
   if (!mixed_ || !run_failed_) return play(membership_.leave(close, io::now()));
-  // Nodes without a session would wait for us at the exit.
+  // Otherwise nodes without a session would wait for us at the exit barrier.
   helper_.run([info = *mixed_]() { return arrive_at_exit(*info.store, info.world_size); },
               [this, close](const Result<void>&) { play(membership_.leave(close, io::now())); });
 }
@@ -330,7 +266,7 @@ void CoordinatedRounds::flushed() {
       [this](const Result<void>&) { stay_for_others(); });
 }
 
-// Whoever hosts the coordinator of a run that is over stays until the others have heard so.
+// The host of the coordinator of a run that is over stays until the other nodes have heard of it.
 void CoordinatedRounds::stay_for_others() {
   if (!world_.sessions_here || !membership_.is_over()) return events_.left();
   helper_.run(

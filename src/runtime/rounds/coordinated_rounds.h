@@ -1,8 +1,8 @@
-// The rounds of a node that has a session with the coordinator of its run: plays
-// core::agent::Membership on the loop, with the session as its mouth and ear.
+// The rounds of a node that has a session with the coordinator of its run. This carries out the
+// effects of core::agent::Membership on the loop, and sends and receives through the session.
 //
-// In a round with nodes that have no session (torchrun's) ranks are exchanged, and the end is
-// waited for, through the round's store, as they do it. That blocks, and runs on a helper.
+// In a round with nodes that have no session (torchrun's), ranks are exchanged and the end is
+// awaited through the round's store, as those nodes do it. That blocks, and runs on a helper.
 #pragma once
 
 #include <atomic>
@@ -59,7 +59,7 @@ class CoordinatedRounds final : public Rounds {
 
   void join() override;
   void give_up_join() override;
-  void workers_run(int /*restart_count*/) override {}  // What is pushed comes anyway.
+  void workers_run(int /*restart_count*/) override {}  // Orders are pushed at any time.
   void workers_ended() override {}
   void failed(const WorkerFailure& failure) override;
   bool warn(int signal) override;
@@ -69,7 +69,7 @@ class CoordinatedRounds final : public Rounds {
   void leave(bool close) override;
 
  private:
-  // A round with nodes that have no session.
+  // coordinated_rounds_mixed.cc: a round with nodes that have no session.
   struct MixedRound {
     RendezvousInfo info;
     core::rendezvous::AssignedRanks ranks;
@@ -104,9 +104,9 @@ class CoordinatedRounds final : public Rounds {
   bool closes_ = false;
   bool run_failed_ = false;
   bool warned_of_rules_ = false;
-  std::optional<RendezvousInfo> mixed_;   // The round we are in, if it is one.
-  bool passes_exit_ = false;              // Waits for the others of it.
-  std::unique_ptr<NodeSession> session_;  // Ends first: it calls the others.
+  std::optional<RendezvousInfo> mixed_;   // The round, if nodes without a session are in it.
+  bool passes_exit_ = false;              // We wait for the other nodes at its exit barrier.
+  std::unique_ptr<NodeSession> session_;  // Destroyed first, because it calls the rest.
 };
 
 }  // namespace regroup::runtime

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kVerdictKey = "regroup/verdict";
 constexpr const char* kGoodbyeKey = "regroup/goodbye";
 constexpr Duration kLookAgain = 25ms;
-// For those who still read from a store that this node hosts.
+// How long to stay for nodes that still read from a store that this node hosts.
 constexpr Duration kGoodbyeLimit = 5s;
 
 }  // namespace
@@ -28,7 +28,7 @@ std::string pass_exit_barrier(const RendezvousInfo& round, const NodeEnd& end,
                               const std::function<std::string()>& why_broken) {
   if (round.world_size == 1) return {};
   Store& store = *round.store;
-  // Who failed comes too: else those who succeeded would wait for it in vain.
+  // A node that failed arrives too. Otherwise the nodes that succeeded would wait for it in vain.
   if ((!end.succeeded && !store.set(kVerdictKey, end.cause)) ||
       !arrive_at_exit(store, round.world_size))
     return kStoreIsGone;

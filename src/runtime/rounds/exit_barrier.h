@@ -1,5 +1,6 @@
-// How nodes that share a round's store part at its end: all say that they are done, as torchrun's
-// nodes do, and stay until everybody has read what they need. Blocks; for helpers' threads.
+// How nodes that share a round's store part at its end: each says that it is done, as torchrun's
+// nodes do, and stays until all have read what they need. These calls block, so they are made on
+// helpers' threads.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@
 
 namespace regroup::runtime {
 
-// Waits for so long. False: what is waited for is not wanted any more.
+// Waits for the limit. False: the wait was given up.
 using WaitOrGiveUp = std::function<bool(Duration limit)>;
 bool wait_unless(const std::atomic<bool>& enough, Duration limit);
 
@@ -20,19 +21,19 @@ struct NodeEnd {
   std::string cause = {};  // For the others to read, if it failed for good.
 };
 
-// Says how our part ended and, after a success, waits for all others to have said so. Who was not
-// waited for, and why; empty: all have come. kStoreIsGone if it is.
+// Says how our part ended and, after a success, waits until all other nodes have said so. Returns
+// why it did not wait to the end (kStoreIsGone, for example); empty: all nodes have come.
 std::string pass_exit_barrier(const RendezvousInfo& round, const NodeEnd& end,
                               const WaitOrGiveUp& wait,
                               const std::function<std::string()>& why_broken = {});
 extern const char* const kStoreIsGone;
 
-// Why the run failed for good, in the round's store, for nodes of regroup; it is text for people.
-// Empty: nobody has said so. The one who said it is told that we know.
+// Why the run failed for good, as a regroup node has said in the round's store, in words for
+// people. Empty: no node has said so. The node that said it learns that we know.
 std::string hear_verdict(const RendezvousInfo& round);
 
-// Nobody is told who hosts the store, so everybody stays until all have read what they need. If the
-// host goes first, the lost connection says that it is over.
+// A node does not know which node hosts the store, so each stays until all have read what they
+// need. If the host goes first, the lost connection ends the wait.
 void say_goodbye_and_wait(const RendezvousInfo& round);
 void wait_for_goodbyes(const RendezvousInfo& round);
 

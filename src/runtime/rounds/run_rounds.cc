@@ -9,11 +9,9 @@
 
 namespace regroup::runtime {
 
-using core::agent::JoinFailure;
-
 namespace {
 
-// Most of what the first join waits for looks this often whether it is interrupted.
+// Most of what the first join waits for checks at least this often whether it was interrupted.
 constexpr Duration kHeedsWithin = 500ms;
 
 tl::unexpected<Error> interrupted() {
@@ -33,7 +31,7 @@ RunRounds::RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart 
       meet_(std::move(meet)),
       abandon_(loop) {
   parameters_.interrupted = interrupted_;
-  // Whatever is said may come from a helper's thread, which may outlive us.
+  // These may be called on a helper's thread, which may outlive us.
   if (!parameters_.on_status)
     parameters_.on_status = [post = helper_.poster(), tell = events_.waiting](
                                 const std::string& line) { post([tell, line] { tell(line); }); };
@@ -55,13 +53,9 @@ void RunRounds::join() {
 
 void RunRounds::met(Result<Met> found) {
   if (!meeting_) return;  // It was abandoned.
-  // The interruption may have come too late for meet() to see it; nobody else would look at it.
+  // The interruption may have come too late for meet() to see it, and nothing later checks for it.
   if (found && *interrupted_) found = interrupted();
-  if (!found) {
-    const bool given_up = found.error().kind == ErrorKind::Cancelled;
-    return fail(
-        {.why = given_up ? JoinFailure::GivenUp : JoinFailure::Failed, .error = found.error()});
-  }
+  if (!found) return fail(JoinFailed::because(found.error()));
   meeting_ = false;
   abandon_.cancel();
   if (auto* contact = std::get_if<CoordinatorContact>(&*found)) {
@@ -93,9 +87,10 @@ void RunRounds::fail(JoinFailed failed) {
 void RunRounds::give_up_join() {
   *interrupted_ = true;
   if (side_) return side_->give_up_join();
-  // A server that does not answer is waited for in a call that nobody can end. It keeps its thread.
+  // meet() may be inside a call to a server that does not answer. That call cannot be ended: it
+  // keeps its thread, and its result is dropped.
   abandon_.set(io::now() + kHeedsWithin, [this] {
-    if (meeting_) fail({.why = JoinFailure::GivenUp, .error = interrupted().value()});
+    if (meeting_) fail(JoinFailed::because(interrupted().value()));
   });
 }
 

@@ -1,5 +1,6 @@
 // The rounds of a run from the beginning: the first join finds out whether there is a coordinator,
-// which may take its time, and everything is then handed on to that side.
+// which may take a while. From then on every call is handed on to CoordinatedRounds or
+// SharedRounds.
 #pragma once
 
 #include <atomic>
@@ -16,9 +17,8 @@ namespace regroup::runtime {
 
 class RunRounds final : public Rounds {
  public:
-  // `interrupted`, and where they are empty `on_status` and `on_wait` of the parameters are ours to
-  // set.
-  // `meet` finds out which side it is; it blocks.
+  // Sets `interrupted` of the parameters, and `on_status` and `on_wait` where they are empty.
+  // `meet` finds the coordinator, or a shared rendezvous; it blocks.
   using Meet = std::function<Result<Met>(const RendezvousParameters&, const AgentPart&)>;
   RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart part, RoundEvents events,
             Meet meet = runtime::meet);
@@ -51,9 +51,9 @@ class RunRounds final : public Rounds {
   RoundEvents events_;
   const Meet meet_;
   Instant began_;
-  io::Timer abandon_;             // What does not heed the interruption.
+  io::Timer abandon_;             // Abandons a meeting that does not heed the interruption.
   bool meeting_ = false;          // The first join is under way.
-  std::unique_ptr<Rounds> side_;  // Null until the first join has met somebody.
+  std::unique_ptr<Rounds> side_;  // Null until the first join knows which one is needed.
 };
 
 }  // namespace regroup::runtime

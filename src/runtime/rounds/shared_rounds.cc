@@ -2,16 +2,13 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
 #include <utility>
 
-#include "core/hang/council.h"
 #include "io/loop/clock.h"
 #include "io/loop/thread_name.h"
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/exchange.h"
 #include "runtime/rounds/exit_barrier.h"
-#include "wire/text/stack_dump.h"
 
 namespace regroup::runtime {
 
@@ -20,26 +17,8 @@ using core::agent::Order;
 
 namespace {
 
-// For those outside, who look about once a second.
+// How long to stay for nodes that wait to come in: they look about once a second.
 constexpr Duration kLastLook = 2500ms;
-// Followed by the node's rank: "suspects spinning" while its workers are stalled, kEnded once they
-// have ended well, else nothing.
-constexpr const char* kStalledKey = "regroup/stalled/";
-constexpr const char* kEnded = "ended";
-// Followed by the node's rank: where its ranks are, once all are judged to hang.
-constexpr const char* kWhereKey = "regroup/where/";
-
-std::string votes_text(const core::hang::Votes& votes) {
-  return fmt::format("{} {}", votes.suspects, votes.spinning);
-}
-
-std::optional<core::hang::Votes> parse_votes(const std::string& text) {
-  core::hang::Votes votes;
-  char end = 0;
-  if (std::sscanf(text.c_str(), "%d %d%c", &votes.suspects, &votes.spinning, &end) != 2) return {};
-  return votes;
-}
-
 std::string why_changed(const RendezvousStatus& status) {
   if (!status.member) return "this node was dropped from the round";
   if (!status.whole) return "a node of the round is gone";
@@ -153,7 +132,7 @@ Result<JoinedRound> SharedRounds::join_now() {
     if (!info) return tl::unexpected(info.error());
     info_ = *info;
     const Instant met = io::now();
-    // Whoever was lost between the seal and here would be waited for in vain.
+    // A node that was lost since the seal never takes part, so the exchange must be able to end.
     bool again = false;
     const auto ranks = exchange_ranks(*info->store, info->world_size,
                                       {options_.role, info->rank, options_.workers}, [&] {
@@ -173,10 +152,6 @@ Result<JoinedRound> SharedRounds::join_now() {
 
 // ---- While it runs ----
 
-std::string SharedRounds::key(const char* of, std::int64_t node) const {
-  return fmt::format("{}{}{}", of, start_, node);
-}
-
 void SharedRounds::workers_run(int restart_count) {
   const std::string start = options_.one_round ? fmt::format("{}/", restart_count) : "";
   queue([this, start] {
@@ -185,7 +160,7 @@ void SharedRounds::workers_run(int restart_count) {
   });
 }
 
-// Until somebody asks for its end, or there is an order.
+// Returns when it is given up, or after an order.
 void SharedRounds::watch() {
   const auto note = [this](const std::string& text) {
     post([this, text] { events_.waiting(text); });
@@ -200,7 +175,7 @@ void SharedRounds::watch() {
   while (rest(options_.look_again)) {
     const auto status = handler_->status();
     if (!status) {
-      // Workers can go on without the store; only the next round cannot.
+      // Workers do not need the store; only the next round does.
       if (!std::exchange(cut_off_, true)) note(status.error().message);
       if (!may_pass(status.error())) return;
       continue;
@@ -212,91 +187,6 @@ void SharedRounds::watch() {
     exchange_stalls(told);
     exchange_where();
   }
-}
-
-void SharedRounds::say_stalled(std::optional<core::hang::Votes> votes) {
-  const std::lock_guard lock(mutex_);
-  votes_ = votes;
-  ++looks_;
-  if (!votes) where_.reset();
-}
-
-void SharedRounds::tell_hang(bool hangs) {
-  if (std::exchange(hangs_, hangs) != hangs) post([this, hangs] { events_.hangs(hangs); });
-}
-
-// Costs nothing while nobody is stalled. `told` is what the others know of us.
-void SharedRounds::exchange_stalls(std::string& told) {
-  std::optional<core::hang::Votes> mine;
-  std::uint64_t looks = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    mine = votes_;
-    looks = looks_;
-  }
-  Store& store = *info_->store;
-  const auto key_of = [&](std::int64_t node) { return key(kStalledKey, node); };
-  const std::string text = mine ? votes_text(*mine) : "";
-  if (text != told && store.set(key_of(info_->rank), text)) told = text;
-  if (!mine) return tell_hang(false);
-  core::hang::Votes all = *mine;
-  std::set<std::int64_t> ended;
-  for (std::int64_t node = 0; node < info_->world_size; ++node) {
-    if (node == info_->rank) continue;
-    const auto there = store.check({key_of(node)});
-    if (!there || !*there) return;
-    const auto said = store.get(key_of(node));
-    if (said && *said == kEnded) {
-      ended.insert(node);
-      continue;
-    }
-    const auto votes = said ? parse_votes(*said) : std::nullopt;
-    if (!votes) return tell_hang(false);
-    all.suspects += votes->suspects;
-    all.spinning += votes->spinning;
-  }
-  // The end of a node's workers is progress, as for core::hang::Council.
-  if (std::exchange(ended_, ended) != ended) looks_then_ = looks;
-  if (!ended_.empty() && looks - looks_then_ < core::hang::kLooksAfterAnEnd)
-    return tell_hang(false);
-  tell_hang(core::hang::is_hang(all));
-}
-
-// Workers elsewhere that wait for ours from now on wait in vain: we are not to be waited for.
-void SharedRounds::say_ended() {
-  if (info_->world_size > 1) (void)info_->store->set(key(kStalledKey, info_->rank), kEnded);
-}
-
-void SharedRounds::say_where(std::vector<core::hang::RankAt> ours) {
-  const std::lock_guard lock(mutex_);
-  where_ = wire::encode_ranks(ours);
-}
-
-void SharedRounds::exchange_where() {
-  std::optional<std::string> ours;
-  {
-    const std::lock_guard lock(mutex_);
-    ours = where_;
-  }
-  if (!ours) return;
-  Store& store = *info_->store;
-  Store::Keys keys;
-  keys.reserve(static_cast<std::size_t>(info_->world_size));
-  for (std::int64_t node = 0; node < info_->world_size; ++node)
-    if (!ended_.contains(node)) keys.push_back(key(kWhereKey, node));
-  if (!store.set(key(kWhereKey, info_->rank), *ours)) return;
-  if (const auto there = store.check(keys); !there || !*there) return;
-  std::vector<core::hang::RankAt> all;
-  for (const std::string& key : keys) {
-    const auto text = store.get(key);
-    if (!text) return;
-    for (core::hang::RankAt& one : wire::decode_ranks(*text)) all.push_back(std::move(one));
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    where_.reset();
-  }
-  post([this, blame = core::hang::blame(all)] { events_.blamed(blame); });
 }
 
 // ---- The end ----
@@ -326,15 +216,17 @@ void SharedRounds::leave(bool close) {
 }
 
 void SharedRounds::leave_now(bool close) {
-  if (cut_off_) return;                                     // There is nobody to be told.
-  if (!verdict_.empty()) return wait_for_goodbyes(*info_);  // Who said it closes the run, too.
+  if (cut_off_) return;  // No store answers.
+  // The node that said so also closes the run.
+  if (!verdict_.empty()) return wait_for_goodbyes(*info_);
   const auto warn = [](const Result<void>& done) {
     if (!done && !may_pass(done.error())) log_warning(done.error().message);
   };
   if (!close) return warn(handler_->leave());
   const auto before = handler_->status();
   warn(handler_->shutdown());
-  // Whoever waits outside looks now and then, and finds nobody if we host the store and are gone.
+  // A node that waits to come in looks now and then. If we host the store and are gone, it does not
+  // learn that the run is closed.
   if (before && before->waiting + before->spares > 0) rest(kLastLook);
   if (info_ && info_->world_size > 1) say_goodbye_and_wait(*info_);
 }

@@ -1,5 +1,7 @@
 #include "runtime/session/frame_reader.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -24,7 +26,7 @@ wire::ParsedFrame<Message> parse(std::string_view bytes) {
     return wire::parse_frame_from_coordinator(bytes);
 }
 
-// Of the frame without its seal, as far as it is known.
+// The size of the frame without its seal, as far as it is known.
 template <class Message>
 std::size_t known_size(const wire::ParsedFrame<Message>& parsed) {
   if (const auto* more = std::get_if<wire::NeedMore>(&parsed)) return more->at_least;
@@ -34,11 +36,11 @@ std::size_t known_size(const wire::ParsedFrame<Message>& parsed) {
 
 template <class Message>
 wire::Malformed wrong_seal() {
-  return {kIsFromAgent<Message> ? "a frame does not have the seal of who has proven itself"
+  return {kIsFromAgent<Message> ? "a frame without the seal of the node that has proven itself"
                                 : "a frame without the seal of the coordinator"};
 }
 
-// Of a frame of `size` bytes at the front of `bytes`. Without a sealer (null) frames have no seal.
+// Without a sealer (null) frames have no seal.
 std::size_t with_seal(const FrameSealer* sealer, std::size_t size) {
   return sealer == nullptr ? size : size + kSealBytes;
 }
@@ -57,9 +59,9 @@ wire::ParsedFrame<Message> FrameReader<Message>::next(ByteBuffer& in,
   if (std::holds_alternative<wire::Malformed>(parsed)) return parsed;
   const std::size_t size = known_size(parsed);
   if (expected.from_stranger && size > wire::kLargestFrame)
-    return wire::Malformed{"a frame of " + std::to_string(size) +
-                           " bytes, before it has proven itself; the limit is " +
-                           std::to_string(wire::kLargestFrame)};
+    return wire::Malformed{
+        fmt::format("a frame of {} bytes, before it has proven itself; the limit is {}", size,
+                    wire::kLargestFrame)};
   if (std::holds_alternative<wire::NeedMore>(parsed)) {
     needs_ = size;
     return parsed;

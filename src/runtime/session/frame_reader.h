@@ -1,5 +1,5 @@
-// Makes messages of the bytes that come on a session: one whole frame after the other, each behind
-// its seal once the peer has proven itself. Every side that reads a session reads it with this.
+// Makes messages of the bytes that come on a session: one whole frame after the other, each with
+// its seal once the peer has proven itself. Both sides of a session read it with this.
 //
 //   FrameReader<FromCoordinator> reader;              // One for each connection.
 //   in.commit(received);
@@ -9,8 +9,8 @@
 //     NeedMore: receive some more.   SkippedFrame: go on.   Malformed: close the connection.
 //   }
 //
-// It knows neither sockets nor proofs, and the bytes belong to the caller. What is expected of a
-// frame is said for each: the message before it may have been the proof that changes it.
+// It knows neither sockets nor proofs, and the bytes belong to the caller. The caller says for each
+// frame what it expects, because the frame before it may have been the proof.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@
 namespace regroup::runtime {
 
 struct ExpectedFrame {
-  FrameSealer* sealer = nullptr;  // Of the peer; null: its frames have no seal.
-  // The peer has yet to prove itself. Nobody has to keep much for it, so a frame that is longer
-  // than wire::kLargestFrame is malformed, a report too.
+  FrameSealer* sealer = nullptr;  // The peer's; null: its frames have no seal.
+  // The peer has yet to prove itself. It cannot make us keep much: a frame that is longer than
+  // wire::kLargestFrame is malformed, even if it is a report.
   bool from_stranger = false;
 };
 
@@ -32,13 +32,13 @@ struct ExpectedFrame {
 template <class Message>
 class FrameReader {
  public:
-  // Takes the first frame, with its seal, off `in`. NeedMore and Malformed take nothing. A seal
-  // that does not fit is Malformed, too. It is cheap to ask again before enough has come: a long
-  // frame is not parsed with every piece of it.
+  // Consumes the first frame of `in`, with its seal. NeedMore and Malformed consume nothing. A
+  // wrong seal is Malformed, too. Calling this again before enough has come is cheap: a long frame
+  // is not parsed anew with every piece of it.
   wire::ParsedFrame<Message> next(ByteBuffer& in, const ExpectedFrame& expected = {});
 
  private:
-  std::size_t needs_ = 0;  // It is useless to parse fewer bytes.
+  std::size_t needs_ = 0;  // With fewer bytes than this there is no whole frame.
 };
 
 }  // namespace regroup::runtime

@@ -1,7 +1,7 @@
-// When to say that we live, and when a peer that says nothing is lost. Pure: it is told the time.
+// When to send a sign of life, and when a silent peer is lost. Pure: it is told the time.
 //
-// A silence counts only while somebody listened: whoever comes back late (the machine was
-// suspended, a call took long) asks again first, and judges afterwards.
+// Silence counts only while we listened. If we look late, because the machine was suspended or a
+// call took long, we ping first, and judge at the next look.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,19 @@ class Pulse {
  public:
   enum class Due { Nothing, Ping, Lost };
 
-  // `limit`: of a silence, within reason: it may have come from a peer.
+  // `limit`: how long a silence may last. It may come from a peer, so it is kept within bounds.
   Pulse(Duration limit, Instant now) : heard_(now), pinged_(now) { set_limit(limit); }
 
   void set_limit(Duration limit) { limit_ = std::clamp<Duration>(limit, 10ms, 24h); }
 
-  // Anything came.
+  // Something came from the peer.
   void heard(Instant now) { heard_ = now; }
 
-  // When to look.
+  // When to call look().
   Instant next() const { return std::min(pinged_ + interval(), heard_ + limit_); }
 
-  // To be asked when there was nothing (more) to read. After Ping the next is due a third of the
-  // limit later.
+  // To be called when everything that has come was read. After Ping the next one is due a third of
+  // the limit later.
   Due look(Instant now) {
     if (now < next()) return Due::Nothing;
     if (now - next() > interval())

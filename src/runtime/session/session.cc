@@ -1,5 +1,7 @@
 #include "runtime/session/session.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +16,7 @@ using namespace core::coordinator;
 
 namespace {
 
-// A connection that has lasted so long is no reason to come back slowly.
+// After a connection that has lasted this long, the pauses between tries begin short again.
 constexpr Duration kSteady = 1s;
 
 }  // namespace
@@ -68,7 +70,7 @@ void Session::arm() {
 }
 
 void Session::look() {
-  // What lies in the socket counts: after a slow turn of ours a coordinator is not silent for that.
+  // First read what is in the socket: after a slow turn of ours the coordinator only seems silent.
   loop_.read_what_is_ready();
   if (!talk_) return;
   if (unsent_since_ && io::now() - *unsent_since_ >= kSayLimit)
@@ -88,10 +90,10 @@ void Session::bytes_came() {
 }
 
 void Session::lose(const TalkEnd& end) {
-  // A coordinator that serves us and goes away is looked for at once; one that closes every
-  // connection as soon as it has it is not.
+  // If the coordinator has served us for a while, we try again at once. If it closes every
+  // connection as soon as it has it, the pauses grow.
   if (talk_->is_served_here() && io::now() - taken_up_ >= kSteady) pauses_ = first_pauses();
-  // We may be in a call of the connection's: it goes when that is over.
+  // This may be inside a call of the connection, so it is destroyed later.
   connection_->close();
   loop_.post([gone = std::move(connection_)] {});
   connection_ = nullptr;
@@ -99,8 +101,8 @@ void Session::lose(const TalkEnd& end) {
   timer_.cancel();
   if (flush_) finish_flush();
   if (end.nonsense) {
-    // A server that says the same nonsense on every connection is complained about once.
-    if (end.why != complaint_) log_warning("session: " + end.why + "; connecting again");
+    // The same nonsense on every connection is logged once.
+    if (end.why != complaint_) log_warning(fmt::format("session: {}; connecting again", end.why));
     complaint_ = end.why;
   }
   if (end.refused) return;

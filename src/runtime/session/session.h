@@ -1,8 +1,8 @@
-// A node's session with the coordinator of its run, on the agent's loop: it hands on what is
-// pushed, says that the node lives, and comes back when the connection is lost.
+// A node's session with the coordinator of its run, on the agent's loop: it hands on what the
+// coordinator pushes, sends signs of life, and connects again when the connection is lost.
 //
 // Lives on the loop's thread, and is called from there; nothing here blocks. Only connect() runs
-// elsewhere. Nothing here decides: what came is handed on, in order.
+// on another thread. Nothing here decides: messages are handed on in the order in which they come.
 #pragma once
 
 #include <functional>
@@ -24,21 +24,20 @@
 namespace regroup::runtime {
 
 struct SessionOptions {
-  // A greeted connection that has become a session. May block: it is called again and again while
-  // the connection is lost, one at a time, on a thread of its own, and must own all that it uses.
-  // ErrorKind::Refused counts as a lasting Refused; after all else it is called again.
+  // Opens a connection that has become a session. It may block: while the connection is lost it is
+  // called again and again, one call at a time, on a thread of its own. It must own all that it
+  // uses. ErrorKind::Refused counts as a lasting Refused; after any other error it is called again.
   std::function<Result<OpenedSession>()> connect;
-  // What is said first on every connection: Hello, and what of the things said since still waits
-  // for its answer.
+  // What is said first on every connection: Hello, and whatever still waits for an answer.
   std::function<std::vector<core::coordinator::FromAgent>()> introduction;
-  // Every message but Pong, in order. A lasting Refused is the last; that the coordinator has not
-  // proven itself is one, too. These calls may say() something, but must not end the session.
+  // Gets every message but Pong, in order. A lasting Refused is the last one; a coordinator that
+  // has not proven itself counts as that. These calls may say() something, but must not end the
+  // session.
   std::function<void(core::coordinator::FromCoordinator)> on_message;
-  // The connection is lost, and another is being looked for. That there is another is heard by its
-  // Welcome.
+  // The connection is lost, and the session tries to connect again. Welcome tells that it has.
   std::function<void(const std::string& why)> on_lost = {};
-  // Three pings in it; a coordinator of whom nothing is heard for so long is lost. What a Welcome
-  // says counts from then on: the nodes of a run agree on one.
+  // A coordinator that is silent for this long is lost; three pings are sent in that time. A
+  // Welcome replaces it with the limit of the run.
   Duration heartbeat_limit = 5s;
 };
 
@@ -85,20 +84,20 @@ class Session final : public NodeSession, private io::ConnectionOwner {
   io::Loop& loop_;
   const SessionOptions options_;
   Helper helper_;
-  io::Timer timer_;  // Of the talk; while it is lost, until the next try.
+  io::Timer timer_;  // For the talk's deadlines; while the connection is lost, for the next try.
   io::Timer flush_limit_;
-  std::shared_ptr<io::Connection> connection_;  // Null while it is lost,
-  std::optional<SessionTalk> talk_;             // and so is this.
-  Instant taken_up_;                            // When this connection was.
-  std::optional<Instant> unsent_since_;         // The socket takes no more.
+  std::shared_ptr<io::Connection> connection_;  // Null while the connection is lost;
+  std::optional<SessionTalk> talk_;             // empty at the same times.
+  Instant taken_up_;                            // When this connection began.
+  std::optional<Instant> unsent_since_;         // Since when the socket takes no more.
   struct Flush {
     std::uint64_t ping;
     std::function<void()> done;
   };
   std::optional<Flush> flush_;
-  bool was_served_ = false;  // By a coordinator that was believed.
-  std::string refusal_;      // What was told last.
-  std::string complaint_;
+  bool was_served_ = false;  // A coordinator that was believed has served this node.
+  std::string refusal_;      // The last one that was told,
+  std::string complaint_;    // and the last one that was logged: the same is not repeated.
   Backoff pauses_ = first_pauses();
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 static_assert(sizeof(Bytes32) == crypto_auth_hmacsha256_BYTES);
 
-// Once, before anything else of the library.
+// Has to come before any other call of the library.
 void prepare_sodium() {
   static const bool is_ready = sodium_init() >= 0;
   CHECK(is_ready);

@@ -1,4 +1,4 @@
-// The few things that proofs and seals are made of.
+// The cryptography of proofs and seals.
 #pragma once
 
 #include <string_view>
@@ -7,10 +7,10 @@
 
 namespace regroup::runtime {
 
-// From the kernel; no two are alike.
+// Random bytes from the kernel: no two nonces are the same.
 core::coordinator::Bytes32 new_nonce();
 
-// Takes as long whether they are alike or not, and wherever they differ.
+// Takes the same time whether they are equal or not, and wherever they differ.
 bool are_same(const core::coordinator::Bytes32& a, const core::coordinator::Bytes32& b);
 
 core::coordinator::Bytes32 hmac_sha256(std::string_view key, std::string_view text);

@@ -20,9 +20,9 @@
 
 namespace regroup::runtime {
 
-// Nobody is silent for so long here.
+// No test takes this long.
 inline constexpr Duration kNeverSilent = 1h;
-// For those that are to be found silent.
+// For tests in which a coordinator falls silent.
 inline constexpr Duration kSoonSilent = 60ms;
 
 inline core::coordinator::Hello hello(const std::string& name = "a") {

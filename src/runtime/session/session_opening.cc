@@ -29,7 +29,7 @@ Result<FromCoordinator> receive_first(io::ClientSocket& socket, Instant deadline
   for (;;) {
     auto frame = reader.next(in, {.from_stranger = true});
     if (auto* whole = std::get_if<wire::WholeFrame<FromCoordinator>>(&frame)) {
-      // It has nothing more to say before it hears our proof.
+      // A coordinator sends nothing more before it has our proof.
       if (!in.empty() && !std::holds_alternative<Refused>(whole->message))
         return fail(ErrorKind::Refused, kNotProven);
       return std::move(whole->message);

@@ -1,5 +1,5 @@
 // The node's side of a secret: a connection that has become a session, and what has to be proven on
-// it before anything that comes is heeded.
+// it before anything that comes is believed.
 #pragma once
 
 #include <memory>
@@ -15,29 +15,30 @@
 
 namespace regroup::runtime {
 
-// What both sides have to say on one connection.
+// The proofs of both sides, for one connection.
 struct SessionProofs {
   core::coordinator::AgentProof ours;
   core::coordinator::CoordinatorProof theirs;
 
-  // In front of everything else.
+  // Has to be sent before everything else.
   void append_ours(ByteBuffer& out) const;
-  // Whether the first message that came is what it has to be. Refused may come in its place.
+  // Whether the first message that came is the coordinator's proof. Refused may come in its place.
   bool is_theirs(const core::coordinator::FromCoordinator& message) const;
 };
-// Of a server whose first message is another.
+// The error if the first message is neither.
 extern const char* const kNotProven;
 
 struct OpenedSession {
   explicit OpenedSession(io::ClientSocket s) : socket(std::move(s)) {}
 
   io::ClientSocket socket;
-  std::optional<SessionProofs> proofs = {};  // Empty: there is no secret,
-  std::optional<FrameSeals> seals = {};      // nor any of these.
+  // Both are empty if there is no secret.
+  std::optional<SessionProofs> proofs = {};
+  std::optional<FrameSeals> seals = {};
 };
 
-// Asks for the coordinator's challenge, if there is a secret (null: none), and waits for it.
-// ErrorKind::Refused: trying again is useless. Connection, Timeout: it may help.
+// If there is a secret (null: there is none), asks for the coordinator's challenge and waits for
+// it. ErrorKind::Refused: trying again is useless. After Connection and Timeout it may help.
 Result<OpenedSession> open_with_secret(io::ClientSocket socket, const Secret* secret,
                                        Instant deadline);
 

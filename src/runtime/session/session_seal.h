@@ -1,7 +1,8 @@
 // Seals behind the frames of a session whose sides have proven that they share a secret.
 //
-// A proof alone says who is at the other end when it is made. Somebody in between could hand it on
-// and then speak for himself; so every frame behind it carries a seal that only the two can make.
+// A proof only says who is at the other end when it is made. An attacker in between could pass it
+// on and then send its own frames. So every frame after the proof has a seal that only the two
+// sides can make.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +16,15 @@ namespace regroup::runtime {
 
 inline constexpr std::size_t kSealBytes = 16;
 
-// Of one direction. Each frame has its number in the seal: none can be left out, said again, or
-// said in another order.
+// Seals the frames of one direction. The number of the frame is part of its seal: no frame can be
+// left out, repeated or moved.
 class FrameSealer {
  public:
   explicit FrameSealer(const core::coordinator::Bytes32& key) : key_(key) {}
 
-  // Behind the frame that stands in `out` from `from` to its end.
+  // Appends the seal of the frame that `out` holds from `from` to its end.
   void seal(ByteBuffer& out, std::size_t from);
-  // Whether it is the next frame's.
+  // Whether this is the seal of this frame, which is the next one.
   bool fits(std::string_view frame, std::string_view seal);
 
  private:

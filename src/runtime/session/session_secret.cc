@@ -1,5 +1,7 @@
 #include "runtime/session/session_secret.h"
 
+#include <fmt/core.h>
+
 #include <string_view>
 
 #include "base/text.h"
@@ -31,20 +33,20 @@ Bytes32 proof(std::string_view key, std::string_view label, const Secret::Nonces
 }  // namespace
 
 Result<Secret> Secret::read(const std::string& path) {
-  // Whitespace around it is not counted, but is not without a limit either.
+  // Whitespace around the secret does not count towards its length, but the file has a limit, too.
   constexpr std::size_t kMostInFile = 2 * kLongestSecret;
   const std::string name = "the secret file " + printable(path);
   const auto file = io::read_regular_file(path, kMostInFile);
-  if (!file) return fail(file.error().kind, name + " " + file.error().message);
+  if (!file) return fail(file.error().kind, fmt::format("{} {}", name, file.error().message));
   const std::string_view key = trimmed(file->contents);
   if (key.size() < kShortestSecret)
     return fail(ErrorKind::InvalidArgument,
-                name + " has " + std::to_string(key.size()) +
-                    " bytes without the space around them, and " + std::to_string(kShortestSecret) +
-                    " at the least are needed. For example: openssl rand -hex 32");
+                fmt::format("{} has {} bytes without the space around them, and {} at the least "
+                            "are needed. For example: openssl rand -hex 32",
+                            name, key.size(), kShortestSecret));
   if (key.size() > kLongestSecret || file->contents.size() > kMostInFile)
     return fail(ErrorKind::InvalidArgument,
-                name + " is too long: " + std::to_string(kLongestSecret) + " bytes are the limit");
+                fmt::format("{} is too long: {} bytes are the limit", name, kLongestSecret));
   Secret secret{std::string(key)};
   if ((file->mode & 077) != 0)
     secret.warning_ = name + " is open to other users of this machine; 'chmod 600' closes it";

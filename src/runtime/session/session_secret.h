@@ -1,5 +1,6 @@
 // A secret that the nodes of a run and their coordinator share (--rdzv-secret-file), and how each
-// proves to the other that it has it. It is never sent: docs/protocol.md tells what is.
+// side proves to the other that it has the secret. The secret itself is never sent;
+// docs/protocol.md says what is.
 #pragma once
 
 #include <cstddef>
@@ -23,20 +24,20 @@ class Secret {
     core::coordinator::Bytes32 coordinator = {};
   };
 
-  // Of a regular file; whitespace around it does not count. An error is an InvalidArgument that
-  // names the file.
+  // Reads a regular file; whitespace around the secret does not count. An error is an
+  // InvalidArgument that names the file.
   static Result<Secret> read(const std::string& path);
 
   explicit Secret(std::string key) : key_(std::move(key)) {}
 
-  // They differ, so that neither side can send back what it was sent.
+  // The two differ, so that neither side can use the other's proof as its own.
   core::coordinator::Bytes32 proof_of_agent(const Nonces& nonces) const;
   core::coordinator::Bytes32 proof_of_coordinator(const Nonces& nonces) const;
 
-  // For the frames behind the proofs.
+  // For the frames that follow the proofs.
   FrameSeals seals(const Nonces& nonces) const;
 
-  // What the user should know of the file, but does not end anything. Empty: nothing.
+  // Something about the file that the user should know, though it is no error. Empty: nothing.
   const std::string& warning() const { return warning_; }
 
  private:

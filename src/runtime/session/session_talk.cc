@@ -51,7 +51,7 @@ SessionTalk::Heard SessionTalk::hear(ByteBuffer& in, Instant now) {
     }
     hear(std::move(std::get<wire::WholeFrame<FromCoordinator>>(frame).message), heard);
   }
-  // A stranger that says something now and then is not the coordinator.
+  // What a server says before it has proven itself is no sign of life of the coordinator.
   if (!proofs_) pulse_.heard(now);
   return heard;
 }

@@ -1,4 +1,5 @@
-// The coordinator's end of a session, played by a test: plain sockets, and patience on every step.
+// The coordinator's end of a session, played by a test with plain sockets. Every step has a
+// generous time limit.
 #pragma once
 
 #include <arpa/inet.h>
@@ -43,7 +44,7 @@ class Caller {
     if (fd_ >= 0) ::close(fd_);
   }
 
-  // None: the session has closed it, or nothing came.
+  // None: the session has closed the connection, or nothing came.
   std::optional<core::coordinator::FromAgent> next() {
     for (;;) {
       auto parsed = wire::parse_frame_from_agent(in_.view());
@@ -59,7 +60,7 @@ class Caller {
     }
   }
 
-  // The next that is no Ping.
+  // The next message that is no Ping.
   std::optional<core::coordinator::FromAgent> next_said() {
     for (;;) {
       auto message = next();
@@ -72,7 +73,7 @@ class Caller {
     wire::append_frame(out, message);
     say_bytes(out.view());
   }
-  // The session may have gone, so that nobody takes them.
+  // The session may be gone, and nothing reads these bytes.
   void say_bytes(std::string_view bytes) const {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -116,7 +117,7 @@ class FakeCoordinator {
 
   const io::Address& address() const { return address_; }
 
-  // What SessionOptions::connect is to do; there is no store in front of this coordinator.
+  // For SessionOptions::connect. There is no store in front of this coordinator.
   static Result<OpenedSession> connect(const io::Address& address) {
     auto socket = io::ClientSocket::connect(address, io::deadline_after(60s));
     if (!socket) return tl::unexpected(socket.error());

@@ -95,6 +95,8 @@ class Service {
   }
 
   static std::string for_whom(const Presence& present) {
+    if (present.nodes == 0)
+      return "the nodes of " + count_of(present.runs, "run") + ", which may come back";
     std::string text = count_of(present.nodes, "node");
     if (present.runs > 0) text += " in " + count_of(present.runs, "run") + " under way";
     return text;

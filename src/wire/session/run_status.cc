@@ -1,5 +1,8 @@
 #include "wire/session/run_status.h"
 
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
 #include <boost/json.hpp>
 #include <chrono>
 #include <cmath>
@@ -75,10 +78,7 @@ void add_rule(JsonObject& object, const char* name, const std::optional<std::int
     object.null(name);
 }
 void add_rule(JsonObject& object, const char* name, const std::vector<std::int64_t>& values) {
-  std::string list;
-  for (const std::int64_t value : values)
-    list += (list.empty() ? "" : ", ") + std::to_string(value);
-  object.raw(name, "[" + list + "]");
+  object.raw(name, fmt::format("[{}]", fmt::join(values, ", ")));
 }
 
 std::string json_of(const RunStatus& run) {

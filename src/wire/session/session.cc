@@ -141,12 +141,12 @@ class FieldReader {
     if (value < Duration::zero())
       refuse(fmt::format("{} is {} ns, below zero", what, value.count()));
     // So that sums of a few of them still fit.
-    if (value > core::rendezvous::kLongest) refuse(std::string(what) + " is more than ten years");
+    if (value > core::rendezvous::kLongest) refuse(fmt::format("{} is more than ten years", what));
   }
   void flag(const char* what, bool& value) { value = small_number(what, 1) != 0; }
   void bytes32(const char* what, core::coordinator::Bytes32& value) {
     const std::string_view there = reader_.bytes(value.size());
-    if (!reader_.ok()) return refuse("ends inside " + std::string(what));
+    if (!reader_.ok()) return refuse(fmt::format("ends inside {}", what));
     std::copy(there.begin(), there.end(), value.begin());
   }
   template <class Enum>
@@ -185,7 +185,7 @@ class FieldReader {
   template <class T>
   T take(const char* what) {
     const T value = reader_.number<T>();
-    if (!reader_.ok()) refuse("ends inside " + std::string(what));
+    if (!reader_.ok()) refuse(fmt::format("ends inside {}", what));
     return value;
   }
   std::uint8_t small_number(const char* what, std::uint8_t most) {
@@ -199,7 +199,7 @@ class FieldReader {
     if (length > limit)
       refuse(fmt::format("{} has {} bytes; the limit is {}", what, length, limit));
     value = reader_.bytes(length);
-    if (!reader_.ok()) refuse("ends inside " + std::string(what));
+    if (!reader_.ok()) refuse(fmt::format("ends inside {}", what));
   }
   void refuse(std::string reason) {
     if (!reason_.empty()) return;

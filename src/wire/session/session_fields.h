@@ -259,7 +259,7 @@ void fields(Codec& codec, Of<Codec, coordinator::Stalled>& stalled) {
 template <class Codec>
 void fields(Codec& codec, Of<Codec, coordinator::Where>& where) {
   codec.count("the round", where.round);
-  codec.ranks("the ranks", where.ranks);
+  codec.ranks("the list of ranks", where.ranks);
 }
 
 // ---- The coordinator says ----
