@@ -45,8 +45,7 @@ bench: build
 	@dev/setup bench
 	@bench/run.py $(BENCH_FLAGS)
 
-# After a build, because clang-tidy reads the compile commands and the generated files.
-check: build
+check: setup
 	@dev/setup check
 	@dev/check
 

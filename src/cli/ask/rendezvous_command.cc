@@ -38,7 +38,7 @@ struct Flags {
   double timeout_seconds = 5;
 };
 
-int report(const Error& error) {
+int report_error(const Error& error) {
   return cli::report(error.kind == ErrorKind::InvalidArgument ? kBadStart : kFailed, error.message);
 }
 
@@ -60,7 +60,7 @@ Result<RendezvousParameters> parameters_of(const Flags& flags) {
 
 int join(const Flags& flags) {
   auto parameters = parameters_of(flags);
-  if (!parameters) return report(parameters.error());
+  if (!parameters) return report_error(parameters.error());
   return join_rendezvous(std::move(*parameters), from_seconds(flags.stay_seconds));
 }
 
@@ -74,19 +74,19 @@ Result<std::shared_ptr<Store>> store_of(const Flags& flags) {
 
 int show(const Flags& flags) {
   const auto store = store_of(flags);
-  if (!store) return report(store.error());
+  if (!store) return report_error(store.error());
   const auto state = runtime::look_at_run(**store, flags.run_id);
-  if (!state) return report(state.error());
+  if (!state) return report_error(state.error());
   std::cout << runtime::describe_run(flags.run_id, *state, runtime::stamp_now());
   return std::cout.flush() ? kOk : kFailed;
 }
 
 int close(const Flags& flags) {
   const auto store = store_of(flags);
-  if (!store) return report(store.error());
+  if (!store) return report_error(store.error());
   const auto closing =
       runtime::close_run(*store, flags.run_id, from_seconds(flags.timeout_seconds));
-  if (!closing) return report(closing.error());
+  if (!closing) return report_error(closing.error());
   std::cout << "run " << printable(flags.run_id) << ", round " << closing->state.round
             << (closing->was_closed ? ": was closed before, nothing to do; on its list: "
                                     : ": closed for everybody; on its list: ")

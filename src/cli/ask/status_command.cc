@@ -32,7 +32,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Flags {
+struct StatusFlags {
   std::string endpoint;
   std::string run_id;
   SecretFile secret_file;
@@ -70,13 +70,13 @@ Window look_at_window() {
   return window;
 }
 
-StatusLayout layout_for(const Flags& flags, const Window& window) {
+StatusLayout layout_for(const StatusFlags& flags, const Window& window) {
   Surroundings around = look_around();
   around.terminal = window.is_terminal;
   return {.columns = window.columns, .all = flags.all, .paint = choose_view({}, around).paint};
 }
 
-std::string unknown_run(const Flags& flags, const std::string& where,
+std::string unknown_run(const StatusFlags& flags, const std::string& where,
                         runtime::StatusClient& client) {
   constexpr std::size_t kNamed = 10;
   std::string message = fmt::format("no run {} at {}", printable(flags.run_id), where);
@@ -95,7 +95,7 @@ std::string unknown_run(const Flags& flags, const std::string& where,
 // Shows one look after the other: one below the other, or on a terminal in place of the last one.
 class Screen {
  public:
-  explicit Screen(const Flags& flags) : flags_(flags) {}
+  explicit Screen(const StatusFlags& flags) : flags_(flags) {}
 
   // False: the reader is gone.
   bool show(const runtime::StatusAnswer& answer, const std::string& where) {
@@ -143,7 +143,7 @@ class Screen {
     return static_cast<bool>(std::cout);
   }
 
-  const Flags& flags_;
+  const StatusFlags& flags_;
   bool is_first_ = true;
   std::ptrdiff_t lines_ = 0;
   std::string last_;
@@ -157,7 +157,7 @@ void end_quietly_on_signals() {
     if (std::signal(number, SIG_IGN) != SIG_IGN) std::signal(number, [](int) { ::_exit(kOk); });
 }
 
-int status(const Flags& flags) {
+int status(const StatusFlags& flags) {
   const auto where = endpoint_of(flags.endpoint);
   if (!where) return report(kBadStart, where.error().message);
   const std::string name = runtime::text_of(*where);
@@ -187,7 +187,7 @@ int status(const Flags& flags) {
 }  // namespace
 
 void add_status_command(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<StatusFlags>();
   CLI::App* command = app.add_subcommand(
       "status",
       "Tell how the runs at a coordinator are doing: their rounds and nodes, which are lost or "

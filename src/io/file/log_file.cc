@@ -17,7 +17,7 @@ Descriptor open_empty(const std::string& path) {
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644));
 }
 
-tl::unexpected<Error> file_error(const char* action, const std::string& path) {
+tl::unexpected<Error> log_error(const char* action, const std::string& path) {
   return fail(ErrorKind::Io,
               fmt::format("cannot {} the log file '{}': {}", action, path, error_in_words(errno)));
 }
@@ -26,24 +26,24 @@ tl::unexpected<Error> file_error(const char* action, const std::string& path) {
 
 Result<LogFile> LogFile::open(const std::string& path) {
   Descriptor fd = open_empty(path);
-  if (!fd) return file_error("open", path);
+  if (!fd) return log_error("open", path);
   const bool regular = kind_of(fd.get()) == FdKind::File;
   return LogFile(path, std::move(fd), regular);
 }
 
 Result<void> LogFile::rotate(int keep) {
   if (keep <= 0) {
-    if (::ftruncate(fd_.get(), 0) != 0) return file_error("empty", path_);
+    if (::ftruncate(fd_.get(), 0) != 0) return log_error("empty", path_);
     return {};
   }
   const auto numbered = [&](int number) { return fmt::format("{}.{}", path_, number); };
   for (int number = keep - 1; number >= 1; --number)
     if (std::rename(numbered(number).c_str(), numbered(number + 1).c_str()) != 0 && errno != ENOENT)
-      return file_error("rename", numbered(number));
+      return log_error("rename", numbered(number));
   if (std::rename(path_.c_str(), numbered(1).c_str()) != 0 && errno != ENOENT)
-    return file_error("rename", path_);
+    return log_error("rename", path_);
   Descriptor fresh = open_empty(path_);
-  if (!fresh) return file_error("open", path_);
+  if (!fresh) return log_error("open", path_);
   fd_ = std::move(fresh);
   return {};
 }

@@ -61,6 +61,10 @@ inline constexpr Duration kHealthPatience = 500ms;
 // However short the limit is, the loop has this long to show that it turns.
 inline constexpr Duration kHealthLeastPatience = 10ms;
 
+// How long an interruption, or that there is no use in waiting, may go unnoticed.
+inline constexpr Duration kNoticedWithin = 250ms;
+// A node that still waits for others says so again this often.
+inline constexpr Duration kSayAgain = 10s;
 // A coordinator that does not take a node's messages within this time is lost.
 inline constexpr Duration kSayLimit = 2s;
 

@@ -1,22 +1,19 @@
 #include "runtime/common/log.h"
 
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
+#include <sys/time.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 namespace regroup::runtime {
 namespace {
-
-spdlog::logger& logger() {
-  static spdlog::logger instance = [] {
-    spdlog::logger made("regroup", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made.set_pattern("[%Y-%m-%d %H:%M:%S.%e] %^%l%$ %v");
-    return made;
-  }();
-  return instance;
-}
 
 std::mutex& sink_mutex() {
   static std::mutex mutex;
@@ -28,11 +25,35 @@ std::function<void(const std::string&)>& sink() {
   return function;
 }
 
-bool went_elsewhere(const std::string& line) {
+std::string wall_time() {
+  timeval now{};
+  ::gettimeofday(&now, nullptr);
+  std::tm parts{};
+  ::localtime_r(&now.tv_sec, &parts);
+  std::array<char, 32> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
+  return fmt::format("{}.{:03}", std::string_view(text.data(), length), now.tv_usec / 1000);
+}
+
+bool in_colour() {
+  static const bool on = [] {
+    const char* terminal = std::getenv("TERM");
+    return ::isatty(STDERR_FILENO) == 1 && terminal && std::string_view(terminal) != "dumb";
+  }();
+  return on;
+}
+
+void log(std::string_view level, std::string_view colour, const std::string& line) {
   const std::lock_guard lock(sink_mutex());
-  if (!sink()) return false;
-  sink()(line);
-  return true;
+  if (sink()) {
+    sink()(line);
+    return;
+  }
+  const std::string text =
+      in_colour() ? fmt::format("[{}] {}{}\033[m {}\n", wall_time(), colour, level, line)
+                  : fmt::format("[{}] {} {}\n", wall_time(), level, line);
+  // In one piece, because other processes may write to the same place.
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace
@@ -47,12 +68,8 @@ LogSink::~LogSink() {
   sink() = nullptr;
 }
 
-void log_info(const std::string& line) {
-  if (!went_elsewhere(line)) logger().info(line);
-}
+void log_info(const std::string& line) { log("info", "\033[32m", line); }
 
-void log_warning(const std::string& line) {
-  if (!went_elsewhere(line)) logger().warn(line);
-}
+void log_warning(const std::string& line) { log("warning", "\033[33m\033[1m", line); }
 
 }  // namespace regroup::runtime

@@ -26,8 +26,6 @@ constexpr const char* kPortKey = "MASTER_PORT";
 // A torchrun node that has a pair to tell does so as soon as it sees the round sealed, and it looks
 // once a second.
 constexpr Duration kPatience = 3s;
-// How long an interruption may go unnoticed.
-constexpr Duration kSlice = 250ms;
 constexpr Duration kAnswerLimit = 2s;
 
 bool sharing_is_on() {
@@ -154,7 +152,7 @@ Result<BootstrapStore> Bootstrap::await(
   const Instant start = io::now();
   const Instant deadline = io::deadline_after(round_store.timeout());
   for (;;) {
-    const auto here = round_store.wait({kAddressKey, kPortKey}, kSlice);
+    const auto here = round_store.wait({kAddressKey, kPortKey}, kNoticedWithin);
     if (here) return read_pair(round_store);
     if (here.error().kind != ErrorKind::Timeout) return tl::unexpected(here.error());
     if (interrupted_) return fail(ErrorKind::Cancelled, "interrupted");

@@ -11,6 +11,7 @@
 #include "core/rendezvous/executor.h"
 #include "io/loop/clock.h"
 #include "regroup/rendezvous_backend.h"
+#include "runtime/common/limits.h"
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/bootstrap.h"
 #include "runtime/rendezvous/heartbeat.h"
@@ -26,8 +27,6 @@ namespace {
 using namespace core::rendezvous;
 using runtime::Bootstrap;
 
-// How long an interruption may go unnoticed.
-constexpr Duration kSlice = 250ms;
 constexpr Duration kLongestGoodbye = 5s;
 
 Now both_clocks() { return {io::now(), Stamp{io::utc_micros()}}; }
@@ -188,7 +187,7 @@ class DynamicHandler final : public RendezvousHandler {
       const Instant now = io::now();
       if (now >= rest.until) break;
       if (is_join) tell(now);
-      const Duration slice = std::min<Duration>(kSlice, rest.until - now);
+      const Duration slice = std::min<Duration>(runtime::kNoticedWithin, rest.until - now);
       if (rest.phase.empty()) {
         std::this_thread::sleep_for(slice);
         continue;

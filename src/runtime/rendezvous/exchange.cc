@@ -12,6 +12,7 @@
 #include "base/instant.h"
 #include "io/loop/clock.h"
 #include "regroup/store_helpers.h"
+#include "runtime/common/limits.h"
 #include "wire/rendezvous/rank_messages.h"
 
 namespace regroup::runtime {
@@ -21,8 +22,6 @@ using core::rendezvous::AssignedRanks;
 using core::rendezvous::RoleInfo;
 
 constexpr std::string_view kExit = "torchelastic/agent/terminal_state";
-// How long it may take to notice that there is no use in waiting.
-constexpr Duration kSlice = 250ms;
 
 std::string exit_key(std::string_view rest) { return std::string(kExit).append(rest); }
 
@@ -31,7 +30,7 @@ Result<void> wait_while(Store& store, const Store::Keys& keys, const std::functi
   if (!go_on) return store.wait(keys);
   const Instant until = io::deadline_after(store.timeout());
   for (;;) {
-    auto come = store.wait(keys, kSlice);
+    auto come = store.wait(keys, kNoticedWithin);
     if (come || come.error().kind != ErrorKind::Timeout || io::now() >= until) return come;
     if (!go_on())
       return fail(ErrorKind::Cancelled, "the ranks of this round are not waited for any longer");

@@ -10,6 +10,7 @@
 #include "base/endpoint.h"
 #include "base/text.h"
 #include "io/loop/clock.h"
+#include "runtime/common/limits.h"
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/rendezvous_creators.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
@@ -21,7 +22,6 @@ namespace {
 
 constexpr std::int64_t kDefaultTimeout = 900;  // Seconds; what torchrun's launcher passes.
 constexpr Duration kLook = 10ms;
-constexpr Duration kSayAgain = 10s;
 
 class StaticHandler final : public RendezvousHandler {
  public:

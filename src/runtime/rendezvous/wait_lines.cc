@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/common/limits.h"
 #include "runtime/common/log.h"
 
 namespace regroup::runtime {
@@ -9,7 +10,6 @@ namespace {
 
 // A wait that is over so soon is not worth a line.
 constexpr Duration kQuietAtFirst = 1s;
-constexpr Duration kSayAgain = 10s;
 
 }  // namespace
 

@@ -12,7 +12,7 @@ constexpr const char* kVerdictKey = "regroup/verdict";
 constexpr const char* kGoodbyeKey = "regroup/goodbye";
 constexpr Duration kLookAgain = 25ms;
 // How long to stay for nodes that still read from a store that this node hosts.
-constexpr Duration kGoodbyeLimit = 5s;
+constexpr Duration kBarrierLimit = 5s;
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void say_goodbye_and_wait(const RendezvousInfo& round) {
 }
 
 void wait_for_goodbyes(const RendezvousInfo& round) {
-  const Instant until = io::deadline_after(kGoodbyeLimit);
+  const Instant until = io::deadline_after(kBarrierLimit);
   while (io::now() < until) {
     const auto count = round.store->add(kGoodbyeKey, 0);
     if (!count || *count >= round.world_size) return;

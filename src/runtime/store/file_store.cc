@@ -20,9 +20,9 @@ namespace {
 using core::store::add_wrapping;
 using core::store::parse_number;
 
-constexpr std::string_view kObjects = "refcount/";  // How many objects are open,
-constexpr std::string_view kFinished = "cleanup/";  // and how many have been destroyed.
-constexpr Duration kLook = 10ms;                    // Between two looks of a waiting call.
+constexpr std::string_view kObjects = "refcount/";   // How many objects are open,
+constexpr std::string_view kDestroyed = "cleanup/";  // and how many have been destroyed.
+constexpr Duration kLook = 10ms;                     // Between two looks of a waiting call.
 
 std::string in_file(std::string_view key) { return "/" + std::string(key); }
 
@@ -36,7 +36,7 @@ class FileStore final : public Store {
     const std::lock_guard lock(mutex_);
     auto file = sync(io::Lock::Exclusive);
     if (!file) return;
-    const auto finished = count(*file, kFinished, 1);
+    const auto finished = count(*file, kDestroyed, 1);
     const auto left = count(*file, kObjects, -1);
     if (!finished || !left || !options_.world_size) return;
     if (*finished >= *options_.world_size && *left <= 0) [[maybe_unused]]

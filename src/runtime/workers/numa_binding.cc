@@ -17,7 +17,7 @@ using io::Cpu;
 using io::Topology;
 using Cpus = std::vector<Cpu>;
 
-constexpr std::string_view kAdvice = "Choose another --numa-binding, or leave it out";
+constexpr std::string_view kBindingAdvice = "Choose another --numa-binding, or leave it out";
 
 std::string cannot_bind(int local_rank) {
   std::string message = "cannot bind local rank ";
@@ -113,7 +113,7 @@ std::string too_few_cores(int node, std::size_t cores, std::size_t devices) {
   std::string why = "NUMA node ";
   why.append(std::to_string(node)).append(" has ").append(std::to_string(cores));
   why.append(cores == 1 ? " core" : " cores").append(" that we may use, for ");
-  return why.append(std::to_string(devices)).append(" GPUs. ").append(kAdvice);
+  return why.append(std::to_string(devices)).append(" GPUs. ").append(kBindingAdvice);
 }
 
 std::string no_cpu(const Topology& topology, int node) {

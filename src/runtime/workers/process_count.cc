@@ -10,7 +10,7 @@
 namespace regroup::runtime {
 namespace {
 
-constexpr std::string_view kAdvice = "Pass a number, cpu, gpu or auto";
+constexpr std::string_view kCountAdvice = "Pass a number, cpu, gpu or auto";
 
 // Blanks around it are accepted: Python accepts them, and values come from job scripts.
 std::optional<int> parse_number(std::string_view text) {
@@ -27,7 +27,7 @@ std::string why_no_gpu(const io::Devices& devices) {
   std::string why;
   if (devices.gpus_present == 0)
     return why.append("no GPU was found, neither by the NVIDIA driver nor by ROCm. ")
-        .append(kAdvice);
+        .append(kCountAdvice);
   const bool one = devices.gpus_present == 1;
   why.append(one ? "1 GPU is" : std::to_string(devices.gpus_present).append(" GPUs are"));
   why.append(" here, but ").append(devices.narrowed_by);
@@ -50,8 +50,8 @@ Result<int> count_workers(const std::string& nproc, const io::Devices& devices) 
 
   std::string why;
   if (nproc == "xpu")
-    return refuse(nproc, why.append("Intel GPUs cannot be counted. ").append(kAdvice));
-  why.append("this is no number and no kind of device that can be counted. ").append(kAdvice);
+    return refuse(nproc, why.append("Intel GPUs cannot be counted. ").append(kCountAdvice));
+  why.append("this is no number and no kind of device that can be counted. ").append(kCountAdvice);
   return refuse(printable(nproc), why);
 }
 

@@ -54,7 +54,7 @@ void append_opcode(ByteBuffer& out, Opcode opcode) {
   out.append_u8(static_cast<std::uint8_t>(opcode));
 }
 
-struct Writer {
+struct Write {
   ByteBuffer& out;
 
   void operator()(const Ping& r) const {
@@ -212,6 +212,6 @@ ParsedRequest RequestParser::parse(std::string_view bytes, Progress& progress) {
 
 void append_greeting(ByteBuffer& out) { out.append(kGreeting); }
 
-void append_request(ByteBuffer& out, const Request& request) { std::visit(Writer{out}, request); }
+void append_request(ByteBuffer& out, const Request& request) { std::visit(Write{out}, request); }
 
 }  // namespace regroup::wire
