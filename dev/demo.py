@@ -22,8 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("REGROUP_BUILD", ROOT / "build" / "release"))
 REGROUP = os.environ.get("REGROUP_BIN", BUILD / "regroup")
 NODES, WORKERS = 2, 2
-STEPS, SAVE_EVERY, PAUSE = 240, 20, 0.03
-KILL_AFTER = 60  # Steps.
+STEPS, SAVE_EVERY, PAUSE = 120, 20, 0.03
+KILL_AFTER = 40  # Steps.
 VICTIM = NODES * WORKERS - 1  # The last rank: the one that prints is rank 0.
 LIMIT = 300  # Seconds for the whole; a cold disk can take long to import PyTorch.
 
