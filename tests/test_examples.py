@@ -157,7 +157,7 @@ class Demo(ExampleTest):
         with self.demo(REGROUP_BIN="/bin/false") as demo:
             code, out, err = demo.finish(DEMO_LIMIT_S)
         self.assertEqual(code, 1, out)
-        self.assertTrue(err.endswith("demo: failed: a node ended before step 60\n"), err)
+        self.assertTrue(err.endswith("demo: failed: a node ended before step 40\n"), err)
 
 
 if __name__ == "__main__":
