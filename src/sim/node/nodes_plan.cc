@@ -21,7 +21,7 @@ WorkPlan choose_work(FaultLevel level, Dice& dice) {
   work.fails = dice.chance(0.2) ? 0.0 : most * static_cast<double>(dice.between(1, 100)) / 100;
   work.fails_within = dice.chance(0.3) ? Duration(1s) : Duration(20s);
   work.drags_others = dice.chance(0.5) ? 0.7 : 0.0;
-  work.hangs = work.is_long && dice.chance(0.4) ? 0.05 : 0.0;
+  work.hangs = dice.chance(0.4) ? 0.05 : 0.0;
   work.survives = dice.chance(0.1) ? 0.02 : 0.0;
   return work;
 }
