@@ -86,6 +86,8 @@ inline constexpr Duration kSecondLook = 20ms;
 // A process that is not ours may hold the end of a worker's pipe; after this time we stop reading
 // it.
 inline constexpr Duration kDrainLimit = 2s;
+// A failure is told with what its worker wrote last if that can be read within this time.
+inline constexpr Duration kTailPatience = 100ms;
 // How long we wait for a console that does not read to take the last lines.
 inline constexpr Duration kConsolePatience = 2s;
 // How long we wait at the end of a run for a full pipe to take the last records.

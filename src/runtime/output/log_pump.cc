@@ -93,6 +93,13 @@ void LogPump::drain(Instant deadline, std::function<void(std::vector<int>)> done
   impl_->loop->drain(deadline, std::move(done));
 }
 
+void LogPump::catch_up(Duration limit) {
+  auto read = std::make_shared<std::promise<void>>();
+  auto future = read->get_future();
+  impl_->loop->catch_up([read] { read->set_value(); });
+  future.wait_for(limit);
+}
+
 std::string LogPump::tail(int local_rank) const {
   std::shared_ptr<PumpGroup> group;
   {

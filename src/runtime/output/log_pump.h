@@ -47,8 +47,12 @@ class LogPump {
   // with the local ranks whose streams were still open.
   void drain(Instant deadline, std::function<void(std::vector<int> still_open)> done);
 
+  // Waits until what the workers have written is read, but no longer than `limit`. The pump rests
+  // between two looks, and a worker's last words come just before its end.
+  void catch_up(Duration limit);
+
   // The end of a worker's stderr, at most core::output::kTailBytes, from a line start. Complete
-  // after drain().
+  // after drain(), and as far as catch_up() has come before that.
   // It also works where the worker wrote straight to a file.
   std::string tail(int local_rank) const;
 

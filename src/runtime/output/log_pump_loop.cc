@@ -117,6 +117,13 @@ void PumpLoop::hide_live() {
   });
 }
 
+void PumpLoop::catch_up(std::function<void()> done) {
+  post([this, done = std::move(done)]() mutable {
+    resting_until_ = {};  // Tasks come before the streams in a turn.
+    catching_up_.push_back(std::move(done));
+  });
+}
+
 void PumpLoop::after_this(std::function<void()> task) {
   post([this, task = std::move(task)] {
     hand_over();
@@ -167,6 +174,7 @@ void PumpLoop::take_turn() {
       if (deadline && *deadline <= turn_.now) stream->expire();
     }
   }
+  for (const auto& done : std::exchange(catching_up_, {})) done();
   finish_drains();
   draw_live();
   hand_over();

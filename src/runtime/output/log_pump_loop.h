@@ -33,6 +33,8 @@ class PumpLoop {
   void say(Screen& screen, std::string line);
   void show_live(Screen& screen, core::output::LiveLine line);
   void hide_live();
+  // Called once every stream that has something has had a turn.
+  void catch_up(std::function<void()> done);
   // Called once everything before it is with the consoles.
   void after_this(std::function<void()> task);
 
@@ -74,6 +76,7 @@ class PumpLoop {
   std::shared_ptr<PumpGroup> group_;
   bool prefix_has_time_ = false;
   std::vector<Drain> drains_;
+  std::vector<std::function<void()>> catching_up_;
   std::optional<Live> live_;
   Instant resting_until_{};
   bool running_ = true;

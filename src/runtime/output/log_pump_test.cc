@@ -91,6 +91,18 @@ TEST_F(LogPumpTest, WhatIsHiddenStillHasATail) {
   EXPECT_EQ(shown(), "");
 }
 
+TEST_F(LogPumpTest, TheTailOfAWorkerThatHasJustWrittenIsThereAfterCatchingUp) {
+  start({});
+  open(1, kHidden, {"", Console::Prefixed});
+  for (int i = 0; i < 50; ++i) {  // From the second on, the pump is at rest.
+    const std::string line = std::to_string(i) + "\n";
+    err(0, line);
+    pump->catch_up(60s);
+    EXPECT_THAT(pump->tail(0), EndsWith(line));
+  }
+  drain();
+}
+
 TEST_F(LogPumpTest, TheTailIsTheEndFromALineOn) {
   start({});
   open(1, kHidden, {"", Console::Prefixed});

@@ -85,6 +85,8 @@ void LocalProcesses::note_failure(int local_rank, bool stopped_by_us) {
 
 void LocalProcesses::explain(ProcessFailure& failure) {
   const auto index = static_cast<std::size_t>(failure.local_rank);
+  // The other nodes get one text of this failure, now: it should name the exception.
+  host_.pump().catch_up(kTailPatience);
   runtime::explain(failure, {.error_file = routes_.workers[index].error_file,
                              .evidence = workers_[index].evidence,
                              .tail = host_.pump().tail(failure.local_rank)});
