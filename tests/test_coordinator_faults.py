@@ -105,6 +105,35 @@ class Deaths(RunTest):
                 for file in self.crew.folder.iterdir():
                     file.unlink()
 
+    def test_a_failure_that_is_seen_after_the_verdict_is_no_cause(self):
+        """B's agent stands still while A's worker fails, the run ends because of it, and B's worker fails, too."""
+        a, b = (self.node(name) for name in "AB")
+        workers = {one.node: one for one in self.crew.complete(2)}
+        b.signal(signal.SIGSTOP)
+        self.crew.order(41, to=workers["A"])
+        self.assertTrue(until(lambda: (look(f"127.0.0.1:{self.port}") or {}).get("closed")))
+        self.crew.order(42, to=workers["B"])
+        self.assertTrue(until(lambda: not workers["B"].lives()))
+        b.signal(signal.SIGCONT)
+        ends = [node.finish() for node in (a, b)]
+        self.assertEqual([code for code, _, _ in ends], [41, 73], ends)
+        for _, _, err in ends:
+            self.assertEqual(err.count("exit code 41"), 2 if "local rank" in err else 1, err)
+            self.assertNotIn("exit code 42", err)
+
+    def test_a_signal_to_the_host_leaves_the_others_alone(self):
+        """The coordinator goes with its host. Workers that can do without the host's run on."""
+        a, b = (self.node(name, nnodes="1:2", conf=CONF) for name in "AB")
+        worker = of_node("B", self.crew.complete(2))
+        a.signal(signal.SIGTERM)
+        self.assertEqual(a.finish()[0], 143)
+        b.err.until("the coordinator cannot be reached")
+        self.crew.order(0)
+        code, _, err = b.finish()
+        self.assertEqual(code, 0, err)
+        self.assertFalse(self.crew.got_sigterm(worker))
+        self.assertEqual(len(self.crew.starts()), 2)
+
 
 class Mistakes(CoordinatorTest):
     def test_a_run_that_was_begun_with_wrong_flags_may_be_begun_again(self):

@@ -140,6 +140,19 @@ class Restarts(RunTest):
             self.assertEqual(err.count(f" failed: ended with exit code {failed}"), 1, err)
         self.assert_nobody_left(run)
 
+    def test_the_line_about_a_restart_names_the_exception(self):
+        """What a worker writes last comes just before its end, and through a pipe that somebody else reads."""
+        script = self.temporary / "late.py"
+        script.write_text("import os\nif os.environ['TORCHELASTIC_RESTART_COUNT'] != '3': raise RuntimeError('late')\n")
+        runs = [self.run_alone("--max-restarts", "3", "--nproc-per-node", "2", script) for _ in range(3)]
+        for run in runs:
+            code, _, err = run.finish()
+            self.assertEqual(code, 0, err)
+            told = [line for line in err.splitlines() if line.startswith("regroup:") and "; restart" in line]
+            self.assertEqual(len(told), 3, err)
+            for line in told:
+                self.assertIn("RuntimeError: late", line)
+
     def test_many(self):
         self.crew.order(0, to="restart20")
         self.crew.order(5)
@@ -332,6 +345,7 @@ class TwoNodes(RunTest):
         code, _, err = a.finish()
         self.assertEqual(code, 73, err)
         self.assertRegex(err, r"the run has failed on another node: rank 1 on \S+ failed: ended with exit code 9")
+        self.assertEqual(err.count("exit code 9"), 1, err)
         self.assert_nobody_left(a, b)
 
     def test_a_restart_after_the_other_has_succeeded(self):
@@ -346,6 +360,10 @@ class TwoNodes(RunTest):
         self.assertEqual({one["TORCHELASTIC_RESTART_COUNT"] for one in again}, {"1"})
         self.crew.order(0)
         self.assert_success(a, b)
+        for run in (a, b):
+            told = [line for line in run.err.seen if "exit code 9" in line]
+            self.assertEqual(len(told), 1, told)
+            self.assertRegex(told[0], r"rank 1 on \S+ failed: ended with exit code 9; restart 1 of 1")
         self.assert_nobody_left(a, b)
 
     def test_failures_on_both_at_once(self):

@@ -108,6 +108,7 @@ struct RunResult {
   std::map<int, ProcessFailure> failures;  // Of the last start, by global rank.
   std::optional<ProcessFailure> cause;     // The worker that failed first, on this node.
   std::string cause_elsewhere;             // As another node told it; empty: none did.
+  // Of CouldNotJoin and CouldNotStart; of Failed, if no worker's failure is the reason.
   Error error{ErrorKind::Io, ""};
   int signal = 0;
   int restarts = 0;

@@ -175,7 +175,11 @@ void print_plan(const Prepared& prepared) {
                                                                                 : word);
   std::cout << "command:      " << command << "\n"
             << "workers:      " << agent.spec.local_world_size << " on this node, role "
-            << agent.spec.role << ", " << agent.spec.max_restarts << " restarts\n"
+            << agent.spec.role << ", " << count_of(agent.spec.max_restarts, "restart")
+            << (agent.rules.restart_window > Duration{}
+                    ? " within " + in_words(agent.rules.restart_window)
+                    : "")
+            << "\n"
             << "rendezvous:   " << agent.rendezvous.backend << " at " << agent.rendezvous.endpoint
             << ", run " << agent.rendezvous.run_id << ", " << agent.rendezvous.min_nodes << " to "
             << agent.rendezvous.max_nodes << " nodes\n";

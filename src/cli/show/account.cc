@@ -114,6 +114,8 @@ std::string final_report(const RunResult& result, const View& view, const std::s
         text = view.paint.cause("regroup: the run has failed on another node: " +
                                 first_line(result.cause_elsewhere)) +
                "\n";
+      else if (!result.cause && !result.error.message.empty())
+        text += view.paint.cause("regroup: " + result.error.message) + "\n";
       break;
     case RunResult::Ending::CouldNotJoin:
     case RunResult::Ending::CouldNotStart:

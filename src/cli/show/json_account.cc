@@ -107,6 +107,7 @@ std::string ended_text(const RunResult& result) {
       return "this node was a spare, and not needed";
     case Ending::Failed:
       if (result.cause) return failed_text(*result.cause);
+      if (result.cause_elsewhere.empty()) return result.error.message;
       return "the run has failed on another node: " + first_line(result.cause_elsewhere);
     case Ending::Signalled:
       return "ended by a signal";

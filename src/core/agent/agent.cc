@@ -79,9 +79,10 @@ Effects Agent::join() {
   return {Join{}};
 }
 
-Effects Agent::on_joined(std::optional<int> told) {
+Effects Agent::on_joined(std::optional<int> told, std::optional<int> max_restarts) {
   if (doing_ != Doing::Joining) return {};
   told_count_ = told;
+  if (max_restarts) settings_.max_restarts = *max_restarts;
   // A signal that came while the join could not be given up any more.
   if (signal_ != 0) return leave(Ending::Signalled, false);
   doing_ = Doing::Starting;
@@ -139,7 +140,8 @@ Effects Agent::tell_decision() {
     case Order::Kind::Over:
       return {};
     case Order::Kind::Rejoin:
-      if (!order_.is_failure) return tell_failure(Then::Rejoin);
+      // Another node's failure came first: the restart is told of with that one.
+      if (!order_.is_failure || !order_.is_ours) return tell_failure(Then::Rejoin);
       return tell_failure(Then::Restart, order_.restart_count.value_or(restart_count() + 1));
     case Order::Kind::RunFailed:
       return tell_failure(Then::End);
@@ -222,13 +224,14 @@ Effects Agent::fail() {
 
 void Agent::note_end(const Order& order) {
   if (order.kind != Order::Kind::RunFailed) return;
-  if (!order.is_ours) verdict_ = order.text;
+  if (!order.is_ours) verdict_ = {order.text, order.is_failure};
   end_note_ = order.note;
 }
 
 Effects Agent::on_order(Order order) {
   note_end(order);
   order_ = std::move(order);
+  order_is_told_ = false;
   Effects told = tell_decision();  // Before the order is followed: that may forget it.
   return both(std::move(told), follow_order());
 }
@@ -241,7 +244,8 @@ Effects Agent::follow_order() {
       if (order_.kind == Order::Kind::RunFailed) return fail();
       if (order_.kind == Order::Kind::Rejoin) {
         if (order_.restart_count) told_count_ = order_.restart_count;
-        return join();
+        Effects told = tell_order();
+        return both(std::move(told), join());
       }
       return {};  // Of a run that somebody has closed: what follows from our failure is to come.
     case Doing::CheckingIn:
@@ -269,9 +273,7 @@ Effects Agent::follow_while_running() {
       if (order_.restart_count) told_count_ = order_.restart_count;
       doing_ = Doing::Stopping;
       then_ = AfterStop::Rejoin;
-      if (!order_.is_failure) return {Tell{Tell::What::MembersChanged, order_.text}, stop};
-      return {Tell{Tell::What::FailedElsewhere, order_.text, order_.restart_count.value_or(0)},
-              stop};
+      return both(tell_order(), {stop});
     case Order::Kind::Over:
       // We were dropped while we could not be told, and the others came to the end without us.
       doing_ = Doing::Stopping;
@@ -284,7 +286,23 @@ Effects Agent::follow_while_running() {
       if (order_.is_ours || (failed_ && told_count_)) return {};
       doing_ = Doing::Stopping;
       then_ = AfterStop::End;
-      return {Tell{Tell::What::RunFailed, order_.text}, stop};
+      return both(tell_order(), {stop});
+  }
+  return {};
+}
+
+Effects Agent::tell_order() {
+  if (order_.is_ours || std::exchange(order_is_told_, true)) return {};
+  switch (order_.kind) {
+    case Order::Kind::None:
+    case Order::Kind::Closed:
+    case Order::Kind::Over:
+      return {};
+    case Order::Kind::Rejoin:
+      if (!order_.is_failure) return {Tell{Tell::What::MembersChanged, order_.text}};
+      return {Tell{Tell::What::FailedElsewhere, order_.text, order_.restart_count.value_or(0)}};
+    case Order::Kind::RunFailed:
+      return {Tell{Tell::What::RunFailed, order_.text}};
   }
   return {};
 }
@@ -298,11 +316,11 @@ Effects Agent::follow_at_the_end() {
       return checked_in(order_.text, leave(ending_, close_));
     case Order::Kind::Rejoin: {
       if (order_.restart_count) told_count_ = order_.restart_count;
-      const std::string why = order_.text;
-      return checked_in(why, join());
+      Effects told = tell_order();
+      return both(std::move(told), checked_in("", join()));
     }
     case Order::Kind::RunFailed:
-      return checked_in(order_.text, fail());
+      return both(tell_order(), checked_in("", fail()));
   }
   return {};
 }

@@ -146,7 +146,8 @@ class Agent {
   Effects begin();
   // `restart_count`: of the whole run, from a coordinator, who then decides about failures; empty:
   // there is none, and this node counts its own.
-  Effects on_joined(std::optional<int> restart_count = {});
+  // `max_restarts`: of the run, where the coordinator has told it; empty: this node's own.
+  Effects on_joined(std::optional<int> restart_count = {}, std::optional<int> max_restarts = {});
   // `end`: why the run is over, where that is the reason.
   Effects on_join_failed(JoinFailure why, const Order& end = {});
   void on_started();
@@ -167,12 +168,18 @@ class Agent {
 
   State state() const { return state_; }
   Doing doing() const { return doing_; }
+  int max_restarts() const { return settings_.max_restarts; }
   int restart_count() const { return told_count_.value_or(settings_.max_restarts - remaining_); }
   int remaining_restarts() const { return std::max(settings_.max_restarts - restart_count(), 0); }
   int signal() const { return signal_; }
   Ending ending() const { return ending_; }  // Once it leaves; before that it means nothing.
-  // Why the run failed for good, as another node told it; empty: none did.
-  const std::string& verdict() const { return verdict_; }
+  // Why the run is over for good, if it was not for a worker of ours; empty: it is not. `is_failure`:
+  // a worker of another node has failed.
+  struct Verdict {
+    std::string text;
+    bool is_failure = false;
+  };
+  const Verdict& verdict() const { return verdict_; }
   // Why the run is not started again, if it is not for want of restarts.
   const std::string& end_note() const { return end_note_; }
 
@@ -190,6 +197,8 @@ class Agent {
   Effects follow_while_running();
   Effects follow_at_the_end();
   Effects checked_in(std::string text, const Effects& then);
+  // Why the order in force was given; nothing, if people know, or are told of our own failure.
+  Effects tell_order();
   // Nothing, if people know already what follows from the failure of our worker.
   Effects tell_failure(TellFailure::Then then, int restart = 0);
   Effects tell_decision();
@@ -206,10 +215,11 @@ class Agent {
   std::optional<int> told_count_;  // By a coordinator.
   int signal_ = 0;
   Order order_;
+  bool order_is_told_ = false;
   std::optional<Instant> wait_until_;       // For a decision, or for the others at the end.
   std::optional<Instant> untold_until_;     // A failure here: what follows is to be decided.
   std::optional<Instant> unreached_since_;  // The coordinator.
-  std::string verdict_;
+  Verdict verdict_;
   std::string end_note_;
 };
 

@@ -176,7 +176,7 @@ TEST(Agent, EndsWhenAnotherNodeSaysThatTheRunHasFailed) {
   Agent agent = running(5);
   EXPECT_THAT(agent.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .note = "a note"}),
               ElementsAre(Effect(Tell{What::RunFailed, "rank 3 failed"}), Effect(Stop{15, 30s})));
-  EXPECT_EQ(agent.verdict(), "rank 3 failed");
+  EXPECT_EQ(agent.verdict().text, "rank 3 failed");
   EXPECT_EQ(agent.end_note(), "a note");
   EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(0s)), only(Leave{false}));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
@@ -260,7 +260,7 @@ TEST(CoordinatedAgent, EndsWhenNoRestartIsLeft) {
   agent.on_group_over(GroupEnd::Failed, at(0s));
   EXPECT_THAT(agent.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .is_ours = true}),
               ElementsAre(Effect(TellFailure{Then::End}), Effect(Leave{false})));
-  EXPECT_EQ(agent.verdict(), "");  // The failure is our own: it is told in full.
+  EXPECT_EQ(agent.verdict().text, "");  // The failure is our own: it is told in full.
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Failed}));
 }
 
@@ -278,7 +278,8 @@ TEST(CoordinatedAgent, OfTwoFailuresInTheSameInstantTheCoordinatorsFirstIsTheCau
   EXPECT_THAT(late.on_order(elsewhere),
               ElementsAre(Effect(TellFailure{Then::End}), Effect(Leave{false})));
   for (Agent* agent : {&early, &late}) {
-    EXPECT_EQ(agent->verdict(), "rank 3 failed");
+    EXPECT_EQ(agent->verdict().text, "rank 3 failed");
+    EXPECT_TRUE(agent->verdict().is_failure);
     EXPECT_THAT(agent->on_left(), only(Finish{Ending::Failed}));
   }
 }
@@ -325,8 +326,42 @@ TEST(CoordinatedAgent, AFailureElsewhereBringsBackWhoIsDone) {
   Agent agent = coordinated();
   agent.on_group_over(GroupEnd::Succeeded, at(0s));
   EXPECT_THAT(agent.on_order(failure(1)),
-              ElementsAre(Effect(Tell{What::CheckedIn, "rank 3 failed"}), Effect(Join{})));
+              ElementsAre(Effect(Tell{What::FailedElsewhere, "rank 3 failed", 1}),
+                          Effect(Tell{What::CheckedIn, ""}), Effect(Join{})));
   EXPECT_THAT(agent.on_joined(1), only(Start{1}));
+}
+
+TEST(CoordinatedAgent, WhatEndsAWaitForTheOthersIsToldOnce) {
+  Agent agent = coordinated();
+  agent.on_order(failure(1));
+  EXPECT_THAT(
+      agent.on_group_over(GroupEnd::Succeeded, at(0s)),
+      ElementsAre(Effect(CheckIn{true}), Effect(Tell{What::CheckedIn, ""}), Effect(Join{})));
+}
+
+TEST(CoordinatedAgent, TheRestartIsToldOfWithTheFailureThatTheCoordinatorHeardOfFirst) {
+  Agent early = coordinated();
+  early.on_worker_failed(at(0s));
+  EXPECT_THAT(
+      early.on_order(failure(1)),
+      ElementsAre(Effect(TellFailure{Then::Rejoin}),
+                  Effect(Tell{What::FailedElsewhere, "rank 3 failed", 1}), Effect(Stop{15, 30s})));
+  EXPECT_THAT(early.on_group_over(GroupEnd::Failed, at(0s)),
+              ElementsAre(Effect(Ask{}), Effect(Join{})));
+  Agent late = coordinated();
+  late.on_worker_failed(at(0s));
+  late.on_group_over(GroupEnd::Failed, at(0s));
+  EXPECT_THAT(late.on_order(failure(1)),
+              ElementsAre(Effect(TellFailure{Then::Rejoin}),
+                          Effect(Tell{What::FailedElsewhere, "rank 3 failed", 1}), Effect(Join{})));
+}
+
+TEST(CoordinatedAgent, TheRunsLimitOfRestartsCounts) {
+  Agent agent({.max_restarts = 5});
+  agent.begin();
+  agent.on_joined(1, 1);
+  EXPECT_EQ(agent.max_restarts(), 1);
+  EXPECT_EQ(agent.remaining_restarts(), 0);
 }
 
 TEST(CoordinatedAgent, WaitsForTheOthersAsLongAsItMay) {

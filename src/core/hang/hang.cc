@@ -108,7 +108,7 @@ bool is_hang(const Votes& all) {
 
 std::string signals_in_words(Duration quiet) {
   return "written nothing, moved no data, used no CPU time and sent no timer request for " +
-         in_words(quiet);
+         in_words(std::chrono::floor<std::chrono::seconds>(quiet));
 }
 
 }  // namespace regroup::core::hang

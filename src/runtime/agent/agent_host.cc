@@ -147,13 +147,12 @@ void AgentHost::play(const Effects& effects) {
                 tell(AgentEvent::Failed{.failure = std::move(untold_failure_),
                                         .then = then_of(told.then),
                                         .restart = told.restart,
-                                        .max_restarts = options_.spec.max_restarts});
+                                        .max_restarts = machine_.max_restarts()});
               },
               [this](const Leave& order) {
-                if (machine_.ending() == Ending::Failed && result_.cause_elsewhere.empty())
-                  take_verdict();
+                if (machine_.ending() == Ending::Failed) take_verdict();
                 records_.ended(machine_.ending(), result_);
-                rounds_->leave(order.close);
+                rounds_->leave(machine_.ending(), order.close);
               },
               [this](const Finish& end) { finish(end.ending); }},
         effect);
@@ -174,9 +173,8 @@ void AgentHost::say(const Tell& told) {
       return tell(AgentEvent::MembersChanged{.text = told.text});
     case Tell::What::FailedElsewhere:
       return tell(AgentEvent::FailedElsewhere{
-          .text = told.text, .restart = told.restart, .max_restarts = options_.spec.max_restarts});
+          .text = told.text, .restart = told.restart, .max_restarts = machine_.max_restarts()});
     case Tell::What::RunFailed:
-      result_.cause_elsewhere = told.text;
       return tell(AgentEvent::RunFailed{.text = told.text});
     case Tell::What::CheckedIn:
       records_.checked_in();
@@ -208,7 +206,10 @@ void AgentHost::joined(JoinedRound round) {
         "hosts a c10d rendezvous: without one only --max-restarts counts, on each node by itself");
   std::optional<int> restarts;
   if (round_->info.restart_count) restarts = static_cast<int>(*round_->info.restart_count);
-  play(machine_.on_joined(restarts));
+  // The workers are told the limit that counts, too.
+  if (round_->max_restarts)
+    health_.max_restarts = options_.spec.max_restarts = *round_->max_restarts;
+  play(machine_.on_joined(restarts, round_->max_restarts));
 }
 
 void AgentHost::join_failed(const JoinFailed& failed) {
@@ -299,10 +300,14 @@ void AgentHost::report(const ProcessFailure& failure) {
       {.rank = failure.global_rank, .exit_code = failure.exit_code, .text = text_of(failure)});
 }
 
-// Where another node's failure has ended the run, what failed here is not the cause.
+// Where something else than a worker of ours has ended the run, what failed here is not the cause.
 void AgentHost::take_verdict() {
-  result_.cause_elsewhere = machine_.verdict();
-  if (result_.cause_elsewhere.empty()) return;
+  const auto& verdict = machine_.verdict();
+  if (verdict.text.empty()) return;
+  if (verdict.is_failure)
+    result_.cause_elsewhere = verdict.text;
+  else
+    result_.error = {ErrorKind::Closed, "the run has ended: " + verdict.text};
   result_.cause.reset();
   result_.workers = {};
 }

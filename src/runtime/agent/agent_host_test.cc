@@ -45,7 +45,9 @@ class PlayedRounds final : public Rounds {
   void check_in(bool succeeded, const std::string& /*cause*/) override {
     ask(succeeded ? "check in" : "check in, failed");
   }
-  void leave(bool close) override { ask(close ? "leave and close" : "leave"); }
+  void leave(core::agent::Ending /*ending*/, bool close) override {
+    ask(close ? "leave and close" : "leave");
+  }
 
  private:
   void ask(const std::string& what) {
@@ -195,13 +197,38 @@ TEST_F(AgentHostTest, StopsItsWorkersForAFailureElsewhere) {
   const RunResult result = run(options_of(std::nullopt), [this](const std::string& what) {
     if (what == "join") let_in(0);
     if (what == "run 0")
-      order(
-          {.kind = Order::Kind::RunFailed, .text = "rank 0 on n1 failed", .note = "a crash loop"});
+      order({.kind = Order::Kind::RunFailed,
+             .text = "rank 0 on n1 failed",
+             .is_failure = true,
+             .note = "a crash loop"});
     if (what == "leave") rounds_->events().left();
   });
   EXPECT_EQ(result.ending, RunResult::Ending::Failed);
   EXPECT_EQ(result.cause_elsewhere, "rank 0 on n1 failed");
   EXPECT_THAT(asked_, ElementsAre("join", "run 0", "ended", "leave"));
+}
+
+TEST_F(AgentHostTest, AFailureHereThatWasNotSeenBeforeTheVerdictIsNotTheCause) {
+  const RunResult result = run(options_of(7), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "failed: 4")
+      order({.kind = Order::Kind::RunFailed, .text = "rank 0 on n1 failed", .is_failure = true});
+    if (what == "leave") rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Failed);
+  EXPECT_EQ(result.cause_elsewhere, "rank 0 on n1 failed");
+  EXPECT_FALSE(result.cause);
+}
+
+TEST_F(AgentHostTest, AnEndThatIsNoWorkersFailureIsAnErrorOfTheRun) {
+  const RunResult result = run(options_of(std::nullopt), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "run 0") order({.kind = Order::Kind::RunFailed, .text = "1 node wants to come in"});
+    if (what == "leave") rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Failed);
+  EXPECT_EQ(result.cause_elsewhere, "");
+  EXPECT_EQ(result.error.message, "the run has ended: 1 node wants to come in");
 }
 
 TEST_F(AgentHostTest, AFailureOfOurOwnThatEndsTheRunIsTheCause) {

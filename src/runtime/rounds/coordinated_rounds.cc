@@ -105,6 +105,7 @@ void CoordinatedRounds::hear(FromCoordinator message) {
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     const std::string differ =
         core::run::differing_flags(membership_.hello().rules, welcome->rules);
+    max_restarts_ = static_cast<int>(welcome->rules.max_restarts);
     if (!differ.empty() && !std::exchange(warned_of_rules_, true))
       log_warning("this node was started with other values than the run's first, which count: " +
                   differ);
@@ -189,6 +190,7 @@ void CoordinatedRounds::in_round(const Sealed& sealed) {
 
 void CoordinatedRounds::tell_joined(JoinedRound round) {
   round.use_agent_store = world_.use_agent_store;
+  round.max_restarts = max_restarts_;
   round.took_to_meet = io::now() - *join_began_ - round.took_to_assign;
   join_began_.reset();
   events_.joined(std::move(round));
@@ -244,10 +246,14 @@ void CoordinatedRounds::check_in(bool succeeded, const std::string& cause) {
       });
 }
 
-void CoordinatedRounds::leave(bool close) {
+void CoordinatedRounds::leave(core::agent::Ending ending, bool close) {
   stop_waiting();
   passes_exit_ = false;
   closes_ = close;
+  // The coordinator goes with us. If it heard of our leaving, it would stop the workers of the other
+  // nodes for a round that nobody could seal; without it they run on.
+  if (ending == core::agent::Ending::Signalled && world_.sessions_here && !membership_.is_over())
+    return helper_.poster()([this] { events_.left(); });
   if (!mixed_ || !run_failed_) return play(membership_.leave(close, io::now()));
   // Otherwise nodes without a session would wait for us at the exit barrier.
   helper_.run([info = *mixed_]() { return arrive_at_exit(*info.store, info.world_size); },

@@ -66,7 +66,7 @@ class CoordinatedRounds final : public Rounds {
   void say_stalled(std::optional<core::hang::Votes> votes) override;
   void say_where(std::vector<core::hang::RankAt> ours) override;
   void check_in(bool succeeded, const std::string& cause) override;
-  void leave(bool close) override;
+  void leave(core::agent::Ending ending, bool close) override;
 
  private:
   // coordinated_rounds_mixed.cc: a round with nodes that have no session.
@@ -104,6 +104,7 @@ class CoordinatedRounds final : public Rounds {
   bool closes_ = false;
   bool run_failed_ = false;
   bool warned_of_rules_ = false;
+  std::optional<int> max_restarts_;       // Of the run.
   std::optional<RendezvousInfo> mixed_;   // The round, if nodes without a session are in it.
   bool passes_exit_ = false;              // We wait for the other nodes at its exit barrier.
   std::unique_ptr<NodeSession> session_;  // Destroyed first, because it calls the rest.

@@ -338,7 +338,7 @@ TEST_F(CoordinatedRoundsTest, ChecksInAndIsToldWhenAllHaveDoneSo) {
 }
 
 TEST_F(CoordinatedRoundsTest, LeavesOnceTheCoordinatorHasHeardSo) {
-  until_left([this] { rounds_->leave(false); });
+  until_left([this] { rounds_->leave(core::agent::Ending::Failed, false); });
   EXPECT_THAT(played_->all<Leave>(), ElementsAre(Leave{}));
   ASSERT_TRUE(played_->flush_limit);
   EXPECT_LE(*played_->flush_limit, 2s) << "A coordinator that is frozen is not waited for longer.";
@@ -352,15 +352,21 @@ TEST_F(CoordinatedRoundsTest, ClosesTheRunAndWaitsForTheWordThatItIsClosed) {
     EXPECT_FALSE(played_->flush_limit);
     tell_node(core::coordinator::Stop{.round = 4, .why = core::coordinator::Stop::Why::Closed});
   };
-  until_left([this] { rounds_->leave(true); });
+  until_left([this] { rounds_->leave(core::agent::Ending::Succeeded, true); });
   EXPECT_THAT(played_->all<Leave>(), ElementsAre(Leave{.close = true}));
   EXPECT_TRUE(played_->flush_limit);
 }
 
 TEST_F(CoordinatedRoundsTest, LeavesAlsoIfAFrozenCoordinatorNeverSaysThatTheRunIsClosed) {
   options_.settings.close_timeout = 1ms;
-  until_left([this] { rounds_->leave(true); });
+  until_left([this] { rounds_->leave(core::agent::Ending::Succeeded, true); });
   EXPECT_EQ(events_.back(), "left");
+}
+
+TEST_F(CoordinatedRoundsTest, TheHostOfTheCoordinatorDoesNotStopTheOthersWhenASignalEndsIt) {
+  world_.sessions_here = [] { return std::size_t{2}; };
+  until_left([this] { rounds_->leave(core::agent::Ending::Signalled, false); });
+  EXPECT_THAT(played_->all<Leave>(), IsEmpty());
 }
 
 TEST_F(CoordinatedRoundsTest, TheHostOfTheCoordinatorStaysUntilTheOthersHaveHeardThatItIsOver) {
@@ -372,7 +378,7 @@ TEST_F(CoordinatedRoundsTest, TheHostOfTheCoordinatorStaysUntilTheOthersHaveHear
   };
   until_left([this] {
     tell_node(Over{});
-    rounds_->leave(false);
+    rounds_->leave(core::agent::Ending::Failed, false);
   });
   EXPECT_EQ(*others, 0u);
 }

@@ -27,6 +27,8 @@ namespace regroup::runtime {
 struct JoinedRound {
   RendezvousInfo info;
   core::rendezvous::AssignedRanks ranks;
+  // Of the run, which counts on all nodes. Empty: where each has its own.
+  std::optional<int> max_restarts = {};
   bool use_agent_store = true;
   Duration took_to_meet{};
   Duration took_to_assign{};
@@ -92,10 +94,10 @@ class Rounds {
   // for good. An order says when all nodes have checked in.
   virtual void check_in(bool succeeded, const std::string& cause) = 0;
 
-  // Takes this node out of the run; `close`: the run is over for all nodes. Gives up whatever is
+  // Takes this node out of the run, whose part ended so; `close`: the run is over for all nodes. Gives up whatever is
   // under way, and stays a moment for nodes that still read from a store that we host. Ends with
   // left.
-  virtual void leave(bool close) = 0;
+  virtual void leave(core::agent::Ending ending, bool close) = 0;
 };
 
 }  // namespace regroup::runtime

@@ -94,8 +94,8 @@ void RunRounds::give_up_join() {
   });
 }
 
-void RunRounds::leave(bool close) {
-  if (side_) return side_->leave(close);
+void RunRounds::leave(core::agent::Ending ending, bool close) {
+  if (side_) return side_->leave(ending, close);
   loop_.post(events_.left);
 }
 

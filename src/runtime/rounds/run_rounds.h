@@ -37,7 +37,7 @@ class RunRounds final : public Rounds {
   void check_in(bool succeeded, const std::string& cause) override {
     side_->check_in(succeeded, cause);
   }
-  void leave(bool close) override;
+  void leave(core::agent::Ending ending, bool close) override;
 
  private:
   void met(Result<Met> met);

@@ -120,7 +120,7 @@ TEST_F(RunRoundsTest, AnInterruptionThatTheMeetingDoesNotHeedIsHeeded) {
 TEST_F(RunRoundsTest, LeavesThoughItHasMetNobody) {
   make(meets_a_shared_rendezvous());
   EXPECT_FALSE(rounds_->warn(10));
-  rounds_->leave(true);
+  rounds_->leave(core::agent::Ending::Succeeded, true);
   EXPECT_FALSE(left_) << "No event comes from inside a call.";
   loop_->run();
   EXPECT_TRUE(left_);

@@ -117,7 +117,7 @@ void SharedRounds::join() {
     if (joined->error().kind == ErrorKind::Closed && info_) verdict_ = hear_verdict(*info_);
     if (!verdict_.empty()) {
       failed.why = JoinFailure::RunFailed;
-      failed.end = {.kind = Order::Kind::RunFailed, .text = verdict_};
+      failed.end = {.kind = Order::Kind::RunFailed, .text = verdict_, .is_failure = true};
     }
     post([this, failed] { events_.join_failed(failed); });
   });
@@ -166,7 +166,9 @@ void SharedRounds::watch() {
     post([this, text] { events_.waiting(text); });
   };
   const auto order = [this](Order::Kind kind, const std::string& text) {
-    post([this, kind, text] { events_.ordered({.kind = kind, .text = text}); });
+    post([this, kind, text] {
+      events_.ordered({.kind = kind, .text = text, .is_failure = kind == Order::Kind::RunFailed});
+    });
   };
   cut_off_ = false;
   hangs_ = false;
@@ -207,7 +209,7 @@ void SharedRounds::check_in(bool succeeded, const std::string& cause) {
   });
 }
 
-void SharedRounds::leave(bool close) {
+void SharedRounds::leave(core::agent::Ending /*ending*/, bool close) {
   give_up();
   queue([this, close] {
     leave_now(close);

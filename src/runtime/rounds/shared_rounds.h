@@ -44,7 +44,7 @@ class SharedRounds final : public Rounds {
   void say_stalled(std::optional<core::hang::Votes> votes) override;
   void say_where(std::vector<core::hang::RankAt> ours) override;
   void check_in(bool succeeded, const std::string& cause) override;
-  void leave(bool close) override;
+  void leave(core::agent::Ending ending, bool close) override;
 
  private:
   void run();

@@ -176,7 +176,7 @@ TEST_F(SharedRoundsTest, ANodeThatIsDoneSaysThatItsWorkersHaveEnded) {
   join([this](const std::string& what) {
     if (what.starts_with("joined")) {
       rounds_->check_in(true, "");
-      rounds_->leave(false);
+      rounds_->leave(core::agent::Ending::Failed, false);
     }
     if (what == "left") done();
   });
@@ -187,7 +187,7 @@ TEST_F(SharedRoundsTest, ANodeThatIsDoneSaysThatItsWorkersHaveEnded) {
 TEST_F(SharedRoundsTest, ChecksInAndClosesTheRun) {
   join([this](const std::string& what) {
     if (what.starts_with("joined")) rounds_->check_in(true, "");
-    if (what == "ordered") rounds_->leave(true);
+    if (what == "ordered") rounds_->leave(core::agent::Ending::Succeeded, true);
     if (what == "left") done();
   });
   EXPECT_EQ(order_->kind, Order::Kind::Over);
@@ -202,7 +202,7 @@ TEST_F(SharedRoundsTest, LeavesWhileItWaitsForTheOthersAtTheEnd) {
   join([this](const std::string& what) {
     if (what.starts_with("joined")) {
       rounds_->check_in(true, "");
-      rounds_->leave(false);
+      rounds_->leave(core::agent::Ending::Failed, false);
     }
     if (what == "left") done();
   });
@@ -212,7 +212,7 @@ TEST_F(SharedRoundsTest, LeavesWhileItWaitsForTheOthersAtTheEnd) {
 
 TEST_F(SharedRoundsTest, LeavesWithoutClosingTheRunOfTheOthers) {
   join([this](const std::string& what) {
-    if (what.starts_with("joined")) rounds_->leave(false);
+    if (what.starts_with("joined")) rounds_->leave(core::agent::Ending::Failed, false);
     if (what == "left") done();
   });
   EXPECT_THAT(script_->asked, ElementsAre("join", "leave"));

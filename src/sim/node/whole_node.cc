@@ -105,7 +105,7 @@ int WholeNode::exit_code(AgentEnding ending) const {
     case AgentEnding::NotNeeded:
       return 0;
     case AgentEnding::Failed:
-      if (!agent_->verdict().empty() || code_ == 0) return 73;
+      if (!agent_->verdict().text.empty() || code_ == 0) return 73;
       return code_ < 0 ? 128 - code_ : code_;
     case AgentEnding::Signalled:
       return 128 + signal_;
@@ -124,7 +124,7 @@ void WholeNode::finish(AgentEnding ending) {
                     .ending = ending,
                     .exit_code = exit_code(ending),
                     .run_failed = run_failed_,
-                    .verdict = agent_->verdict(),
+                    .verdict = agent_->verdict().text,
                     .was_refused = is_refused_,
                     .run_was_over = run_was_over_,
                     .was_spare = is_spare_,
