@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 import unittest
 from pathlib import Path
 
@@ -12,6 +13,16 @@ SIM = Path(os.environ.get("REGROUP_BUILD", ROOT / "build/release")) / "regroup_s
 
 def sim(*arguments):
     return subprocess.run([SIM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+
+
+class Mutants(unittest.TestCase):
+    def test_each_finds_its_place_in_the_code(self):
+        sys.path.insert(0, str(ROOT / "dev"))
+        self.addCleanup(sys.path.remove, str(ROOT / "dev"))
+        import mutants
+        for mutant in mutants.mutants():
+            with self.subTest(mutant.name):
+                self.assertEqual((ROOT / mutant.file).read_text().count(mutant.old), 1)
 
 
 class Replaying(unittest.TestCase):
