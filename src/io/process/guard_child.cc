@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,6 +92,9 @@ class GuardState {
     if (line[0] == '-') sessions_.erase(std::atoi(rest.c_str()));
     if (line[0] == '+' || line[0] == '*') {
       const pid_t leader = std::atoi(rest.c_str());
+      // Its parent says so, too, a moment later: once is enough to look at it.
+      if (line[0] == '+' && spoke_.erase(leader) > 0) return true;
+      if (line[0] == '*') spoke_.insert(leader);
       const auto process = find_process(leader);
       // One that spoke for itself and is gone could not be started: nobody says so later, and its
       // number may become somebody else's.
@@ -162,6 +166,7 @@ class GuardState {
     return all;
   }
 
+  std::set<pid_t> spoke_;                    // For themselves, and their parent has not yet.
   std::map<pid_t, std::uint64_t> sessions_;  // With the time when the leader started; 0: not known.
   std::vector<std::string> cgroups_;
 };
