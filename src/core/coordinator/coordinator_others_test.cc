@@ -1,6 +1,7 @@
 // What nodes without a session do to a run that has a coordinator. Found by simulated runs.
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "core/coordinator/coordinator_testing.h"
 
 namespace regroup::core::coordinator {
@@ -165,6 +166,47 @@ TEST(Coordinator, AClosedStateEndsTheRunForItsSessions) {
   run.swap(std::move(state));
   EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::Closed);
   EXPECT_TRUE(run.machine.is_over());
+}
+
+// A swapped state is a stranger's word: one with two equal ranks once ended the coordinator.
+TEST(NodeWithoutASession, MaySwapInWhateverCanBeRead) {
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(seed);
+    const std::vector<std::string> nodes{"a", "b", "c"};
+    ScriptedRun run({.min_nodes = 1 + static_cast<std::int64_t>(random.below(3)), .max_nodes = 3});
+    run.start(nodes);
+    std::vector<NodeId> ids{{.address = "t", .pid = 1, .local_id = 0},
+                            {.address = "u", .pid = 2, .local_id = 0}};
+    for (const std::string& name : nodes) ids.push_back(run.id(name));
+    for (int step = 0; step < 20; ++step) {
+      State state = run.machine.state_for_others(run.now);
+      if (random.one_in(2)) state.round += static_cast<std::int64_t>(random.below(4)) - 1;
+      if (random.one_in(2)) state.complete = !state.complete;
+      if (random.one_in(20)) state.closed = !state.closed;
+      if (random.one_in(4)) state.deadline = rendezvous::Stamp{run.now.utc.micros - 1};
+      for (const NodeId& id : ids) {
+        if (random.one_in(3)) state.participants.erase(id);
+        if (random.one_in(3)) state.participants[id] = static_cast<std::int64_t>(random.below(5));
+        if (random.one_in(6)) state.wait_list.insert(id);
+        if (random.one_in(6)) state.wait_list.erase(id);
+        if (random.one_in(6)) state.redundancy_list.insert(id);
+        if (random.one_in(6)) state.redundancy_list.erase(id);
+        if (random.one_in(6)) state.claims.erase(id);
+        if (random.one_in(6)) state.last_heartbeats.erase(id);
+        if (random.one_in(3)) state.last_heartbeats[id] = run.now.utc;
+      }
+      run.swap(std::move(state));
+      for (const std::string& name : nodes) {
+        if (run.closed(name)) continue;
+        if (random.one_in(3)) run.join(name);
+        if (random.one_in(5)) run.say(name, Done{.round = run.sealed[name].round});
+        if (random.one_in(8)) run.say(name, Failed{.round = run.sealed[name].round, .failure = {}});
+        if (random.one_in(10)) run.hello_again(name);
+      }
+      if (random.one_in(3)) run.after(Duration(random.below(8) * 1s));
+    }
+  }
 }
 
 }  // namespace

@@ -151,6 +151,7 @@ void Coordinator::announce_seal(Now now, Effects& effects) {
   std::set<NodeId> members;
   std::vector<std::string> names(size);
   std::vector<Node*> by_rank(size, nullptr);
+  std::vector<bool> taken(size, false);
   std::vector<RoleInfo> roles(size);
   bool by_session = true;
   for (const auto& [id, rank] : state_.participants) {
@@ -160,6 +161,11 @@ void Coordinator::announce_seal(Now now, Effects& effects) {
       continue;
     }
     const auto index = static_cast<std::size_t>(rank);
+    if (taken[index]) {
+      by_session = false;  // A node that swaps states may say anything: two have this rank.
+      continue;
+    }
+    taken[index] = true;
     names[index] = name_of(state_, id);
     const auto found = nodes_.find(id);
     if (found == nodes_.end() || found->second.doing != Doing::Joining) {

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/check.h"
 #include "core/coordinator/coordinator.h"
 
 namespace regroup::core::coordinator {
@@ -104,7 +105,8 @@ struct ScriptedRun {
   // Time passes, and the machine is called whenever it asks to be.
   void after(Duration time) {
     const Instant end = now.instant + time;
-    for (;;) {
+    for (int turns = 0;; ++turns) {
+      CHECK(turns < 100'000);  // It asks to be called for what it does nothing about.
       const auto next_at = machine.next_deadline();
       if (!next_at || *next_at > end) break;
       move_to(std::max(*next_at, now.instant));
