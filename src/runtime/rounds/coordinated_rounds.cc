@@ -105,7 +105,7 @@ void CoordinatedRounds::hear(FromCoordinator message) {
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     const std::string differ =
         core::run::differing_flags(membership_.hello().rules, welcome->rules);
-    max_restarts_ = static_cast<int>(welcome->rules.max_restarts);
+    if (!welcome->rules.per_node) max_restarts_ = static_cast<int>(welcome->rules.max_restarts);
     if (!differ.empty() && !std::exchange(warned_of_rules_, true))
       log_warning("this node was started with other values than the run's first, which count: " +
                   differ);

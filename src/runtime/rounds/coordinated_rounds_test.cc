@@ -139,6 +139,16 @@ class CoordinatedRoundsTest : public testing::Test {
     rounds_->join();
     loop_->run();
   }
+  void join_run_with(const RunRules& rules) {
+    played_->on_said = [this, rules](const FromAgent& message) {
+      if (!std::holds_alternative<Join>(message)) return;
+      tell_node(Welcome{.rules = rules});
+      tell_node(kSealed);
+    };
+    join([this](const std::string& what) {
+      if (what == "joined") done();
+    });
+  }
   // Joins, does this as soon as the node is in its round, and waits for nothing more.
   void in_round(const std::function<void()>& step) {
     join([&](const std::string& what) {
@@ -174,6 +184,16 @@ class CoordinatedRoundsTest : public testing::Test {
 };
 
 // ---- A round begins ----
+
+TEST_F(CoordinatedRoundsTest, KnowsTheRunsLimitOfRestarts) {
+  join_run_with({.max_restarts = 1});
+  EXPECT_EQ(joined_->max_restarts, 1);
+}
+
+TEST_F(CoordinatedRoundsTest, KeepsItsOwnLimitOfRestartsWhereEachNodeHasOne) {
+  join_run_with({.max_restarts = 1, .per_node = true});
+  EXPECT_EQ(joined_->max_restarts, std::nullopt);
+}
 
 TEST_F(CoordinatedRoundsTest, JoinsAndKnowsTheRanksOfItsWorkers) {
   join([this](const std::string&) { done(); });
