@@ -94,9 +94,9 @@ class Rounds {
   // for good. An order says when all nodes have checked in.
   virtual void check_in(bool succeeded, const std::string& cause) = 0;
 
-  // Takes this node out of the run, whose part ended so; `close`: the run is over for all nodes. Gives up whatever is
-  // under way, and stays a moment for nodes that still read from a store that we host. Ends with
-  // left.
+  // Takes this node out of the run; `ending`: how its part went; `close`: the run is over for all
+  // nodes. Gives up whatever is under way, and stays a moment for nodes that still read from a
+  // store that we host. Ends with left.
   virtual void leave(core::agent::Ending ending, bool close) = 0;
 };
 
