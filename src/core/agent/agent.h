@@ -173,8 +173,8 @@ class Agent {
   int remaining_restarts() const { return std::max(settings_.max_restarts - restart_count(), 0); }
   int signal() const { return signal_; }
   Ending ending() const { return ending_; }  // Once it leaves; before that it means nothing.
-  // Why the run is over for good, if it was not for a worker of ours; empty: it is not. `is_failure`:
-  // a worker of another node has failed.
+  // Why the run is over for good, if it was not for a worker of ours; empty: it is not.
+  // `is_failure`: a worker of another node has failed.
   struct Verdict {
     std::string text;
     bool is_failure = false;

@@ -250,8 +250,8 @@ void CoordinatedRounds::leave(core::agent::Ending ending, bool close) {
   stop_waiting();
   passes_exit_ = false;
   closes_ = close;
-  // The coordinator goes with us. If it heard of our leaving, it would stop the workers of the other
-  // nodes for a round that nobody could seal; without it they run on.
+  // The coordinator goes with us. If it heard of our leaving, it would stop the workers of the
+  // other nodes for a round that nobody could seal; without it they run on.
   if (ending == core::agent::Ending::Signalled && world_.sessions_here && !membership_.is_over())
     return helper_.poster()([this] { events_.left(); });
   if (!mixed_ || !run_failed_) return play(membership_.leave(close, io::now()));
