@@ -2,7 +2,6 @@
 
 #include <array>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -37,7 +36,7 @@ class Decoder {
     if (collect() && require(kRoundAttribute, round_) && read_round() &&
         read_bool(kCompleteAttribute, complete_, state_.complete) && read_deadline() &&
         read_bool(kClosedAttribute, closed_, state_.closed) && read_participants() &&
-        ranks_are_distinct() && read_list(kWaitListAttribute, wait_list_, state_.wait_list) &&
+        read_list(kWaitListAttribute, wait_list_, state_.wait_list) &&
         read_list(kRedundancyListAttribute, redundancy_list_, state_.redundancy_list) &&
         read_heartbeats() && read_seal() && read_extra())
       return std::move(state_);
@@ -127,18 +126,6 @@ class Decoder {
       if (state_.participants.size() > before) read_claim(place->first, *node);
       return true;
     });
-  }
-
-  // While a round is open all ranks are 0. A sealed one may have lost members, but no two of them
-  // ever had the same rank.
-  bool ranks_are_distinct() {
-    if (!state_.complete) return true;
-    std::set<std::int64_t> taken;
-    for (const auto& [node, rank] : state_.participants)
-      if (!taken.insert(rank).second)
-        return refuse(fmt::format(
-            "in attribute 'participants' two nodes of a sealed round have rank {}", rank));
-    return true;
   }
 
   bool read_list(std::string_view name, PickleRef ref, std::set<NodeId>& out) {

@@ -314,15 +314,6 @@ TEST(RendezvousState, NamesWhatIsWrongWithAnAttribute) {
               HasSubstr("a node's address of 1025 bytes"));
 }
 
-TEST(RendezvousState, RefusesTwoNodesWithOneRankInASealedRoundAlone) {
-  Attributes attributes;
-  attributes["participants"] = dict({node("a"), integer(0), node("b"), integer(0)});
-  attributes["complete"] = "\x89";
-  EXPECT_TRUE(decode_state(pickle(attributes)));
-  attributes["complete"] = "\x88";
-  EXPECT_THAT(complaint(pickle(attributes)), HasSubstr("two nodes of a sealed round have rank 0"));
-}
-
 TEST(RendezvousState, RefusesTimesThatAreNone) {
   for (const char* bad : {"00000101000000000000", "27100101000000000000", "07e80001000000000000",
                           "07e80d01000000000000", "07e8021e000000000000", "07e7021d000000000000",
