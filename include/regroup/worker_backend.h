@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "regroup/logs.h"
@@ -67,7 +68,10 @@ class WorkerBackend {
   virtual void explain(ProcessFailure& failure) { (void)failure; }
   // The group is over; what is alive now cannot be killed. `done` is called once, from any thread,
   // when all output is written.
-  virtual void finish(std::function<void()> done) { done(); }
+  virtual void finish(std::function<void()> done) {
+    const auto written = std::move(done);
+    written();
+  }
   // After that: adds survivors, logs, where the workers were.
   virtual void complete(WorkersResult& result) { (void)result; }
   // The agent is done.
