@@ -28,6 +28,7 @@ class CoordinatedWorld : protected SessionSurroundings, private HostSurroundings
  public:
   CoordinatedWorld(const CoordinatedWorld&) = delete;
   CoordinatedWorld& operator=(const CoordinatedWorld&) = delete;
+  ~CoordinatedWorld() override = default;
 
   Report run();
 
@@ -57,7 +58,6 @@ class CoordinatedWorld : protected SessionSurroundings, private HostSurroundings
   };
 
   CoordinatedWorld(const Options& options, SessionPlan plan, std::uint64_t seed, Trace trace);
-  ~CoordinatedWorld() override = default;
   void add(ConnectedNode& node) { nodes_.push_back(&node); }
 
   // ---- What differs ----
