@@ -90,7 +90,7 @@ void NodeWorkers::hear_blame(const core::hang::Blame& blame) {
   play(machine_.hear_blame(blame, around_.own_now()));
 }
 
-void NodeWorkers::play(Effects effects) {
+void NodeWorkers::play(const Effects& effects) {
   const auto still = std::weak_ptr<int>(alive_);
   for (const Effect& effect : effects) {
     act_on(effect);

@@ -52,7 +52,7 @@ class NodeWorkers {
  private:
   void later(Duration own, std::function<void()> act);
   void ended(int rank, WorkerExit exit);
-  void play(core::workers::Effects effects);
+  void play(const core::workers::Effects& effects);
   void act_on(const core::workers::Effect& effect);
   void arm();
   core::agent::GroupEnd how_it_ended() const;

@@ -8,7 +8,7 @@ namespace regroup::sim {
 SessionWorld::SessionWorld(const Options& options, Trace trace)
     : SessionWorld(options, make_session_plan(options), std::move(trace)) {}
 
-SessionWorld::SessionWorld(const Options& options, SessionPlan plan, Trace trace)
+SessionWorld::SessionWorld(const Options& options, const SessionPlan& plan, Trace trace)
     : CoordinatedWorld(options, plan, plan.seed, std::move(trace)),
       others_(plan_, static_cast<std::int32_t>(plan_.nodes.size()), plan_.others.seed, agenda_,
               host_, *this, trace_, totals_) {

@@ -23,7 +23,7 @@ class SessionWorld final : public CoordinatedWorld, private SessionOthers::Peers
   explicit SessionWorld(const Options& options, Trace trace = {});
 
  private:
-  SessionWorld(const Options& options, SessionPlan plan, Trace trace);
+  SessionWorld(const Options& options, const SessionPlan& plan, Trace trace);
 
   std::string description() const override { return describe(plan_); }
   void begin() override { others_.start_all(); }
