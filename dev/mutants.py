@@ -46,14 +46,20 @@ def mutants():
     mutant("workers that were done when they were to stop are run again", agent,
            "if (ordered && end != GroupEnd::Succeeded) {", "if (ordered) {")
     mutant("a signal does not end the agent", agent,
-           "if (signal_ != 0) {\n    state_ = State::Stopped;", "if (signal_ < 0) {\n    state_ = State::Stopped;")
+           "if (signal() != 0) {\n    state_ = State::Stopped;", "if (signal() < 0) {\n    state_ = State::Stopped;")
     mutant("a run that has failed elsewhere is joined again", agent,
            "then_ = AfterStop::End;\n      return both(tell_order(), {stop});",
            "then_ = AfterStop::Rejoin;\n      return both(tell_order(), {stop});")
     mutant("a failure that came second promises the restart", agent, "if (!order_.is_failure || !order_.is_ours)",
            "if (!order_.is_failure)")
     mutant("people are told twice why", agent, "std::exchange(order_is_told_, true)", "order_is_told_")
-    mutant("a second signal does not kill", agent, "if (again) return {Kill{}};", "if (again) return {};")
+    mutant("a second signal does not kill", agent, "if (heard == SignalMeaning::Again) return {Kill{}};",
+           "if (heard == SignalMeaning::Again) return {};")
+    mutant("a doubled signal kills", agent, "if (heard == SignalMeaning::Echo) return {};", "")
+    mutant("a worker that was stopped with its node is reported", agent,
+           "if (looks_signalled && doing_ == Doing::Running) {", "if (looks_signalled && doing_ == Doing::Nothing) {")
+    mutant("a worker that a signal ended alone is waited for without end", agent,
+           "if (hold_) return hold_->until;\n", "")
     mutant("a decision is waited for without end", agent,
            "if (doing_ == Doing::Asking || doing_ == Doing::CheckingIn) return wait_until_;",
            "if (doing_ == Doing::CheckingIn) return wait_until_;")
@@ -66,7 +72,7 @@ def mutants():
     mutant("a leave is not said", membership,
            "effects.emplace_back(Say{member_.leave(std::move(why), close)});", "(void)effects, (void)member_.leave(std::move(why), close);")
     mutant("the time of a spare runs", membership,
-           "if (member_.is_spare()) joining_->give_up = now + joining_->limit;", "")
+           "if (member_.is_spare() && trouble_.empty()) joining_->give_up = now + joining_->limit;", "")
     mutant("a join never gives up", membership,
            "if (now >= joining_->give_up) {", "if (now >= joining_->give_up + joining_->limit * 1000) {")
     mutant("an order is not told", membership,
@@ -78,6 +84,7 @@ def mutants():
            "last_round_.awaits_nobody() && !others_wait", "!others_wait")
     mutant("the end of a phase is never announced", rounds,
            "if (before != phase(state_)) add(effects, LeftPhase{before});", "")
+    mutant("a late node makes those run again that are done", rounds, "&&\n      !a_member_is_done()) {", ") {")
     mutant("a failure of an earlier round counts against this one", coordinator,
            "if (!is_running() || failed.round != state_.round ||", "if (!is_running() ||")
     mutant("a node is done with an earlier round", coordinator,
@@ -139,7 +146,7 @@ def mutants():
     mutant("who is to blame is never said", "hang/council.cc",
            "static_cast<std::int64_t>(where_.size()) < nodes_ - ends_",
            "static_cast<std::int64_t>(where_.size()) <= nodes_ - ends_")
-    mutant("those who wait are blamed", "hang/blame.cc", "if (others.empty()) candidates = waiting;", "candidates = waiting;")
+    mutant("those who wait are blamed", "hang/blame.cc", "return !rank.at.collective;", "return rank.at.collective;")
     mutant("a worker that writes is quiet", "hang/hang.cc", "sample.written != last.written || ", "")
 
     decide = "rendezvous/decide.cc"

@@ -109,7 +109,7 @@ class RegroupServer:
         self.process.send_signal(signal.SIGUSR1)
         line = self.err.until(r"malformed \d+").string
         found = {name: int(number) for name, number in
-                 re.findall(r"(clients|requests|keys|queues|waiting|memory|malformed|refused|turned away) (\d+)",
+                 re.findall(r"(clients|requests|keys|queues|waiting|memory|malformed|refused|silent|turned away) (\d+)",
                             line)}
         found["ever"] = int(re.search(r"(\d+) ever", line).group(1))
         return found

@@ -236,8 +236,8 @@ class Staying(Nodes):
 class Waiting(Nodes):
     def test_it_says_who_is_missing_in_plain_lines(self):
         node = self.node("n2", 3, "--expect", "n1,n2,n10")
-        found = node.err.until(r"round 0: 1 of 3 nodes joined; missing: n1, n10; gives up in 9m\d\ds \(join_timeout\)")
-        self.assertEqual(found[0], found.string, "no prefix, nothing behind")
+        found = node.err.until(r"regroup: round 0: 1 of 3 nodes joined; missing: n1, n10; gives up in 9m\d\ds \(join_timeout\)")
+        self.assertEqual(found[0], found.string, "one prefix, nothing behind")
         others = [self.node("n1", 3), self.node("n10", 3)]
         for each in (node, *others):
             self.assertEqual(each.next_round().nodes, ["n1", "n2", "n10"])
@@ -279,7 +279,7 @@ class Interrupted(Nodes):
                 self.show_until(r"1 node \(n1\)")
                 node.signal(number)
                 self.assertEqual(node.finish(), code)
-                self.assertEqual(node.err.rest()[-1], f"{word}: left the run '{RUN}'")
+                self.assertEqual(node.err.rest()[-1], f"regroup: {word}: left the run '{RUN}'")
                 self.assert_nobody_listed()
 
     def test_whatever_the_moment_nobody_stays_on_the_list(self):

@@ -59,7 +59,7 @@ class BadInput(WithFolder):
                 "--log-keep": ["-1", "x", "1.5", "99999999"],
                 "--log-max-bytes": ["x", "5XB", "-5", "1.2.3"],
                 "--memory-limit": ["x", "5Q", "-5", "99999999EB"],
-                "--shutdown-timeout": ["x", "-1", "inf", "nan", "1e10", "5s"]}.items():
+                "--shutdown-timeout": ["x", "-1", "inf", "nan", "1e10", "5x"]}.items():
             for value in values:
                 for dashes in ([], ["--"]):
                     with self.subTest(flag=flag, value=value, dashes=dashes):
@@ -247,13 +247,14 @@ class Surroundings(WithFolder):
             # What dump_on_hang() needs.
             self.assertEqual(environment.pop("REGROUP_DUMP_FILE"), error_file.replace("error.json", "dump.txt"))
             self.assertEqual(environment.pop("REGROUP_DUMP_SIGNAL"), "44")
+            self.assertRegex(environment.pop("REGROUP_GUARD"), "^[0-9a-f]{32}$")
             expected = {**self.given, "RANK": str(rank), "LOCAL_RANK": str(rank), "ROLE_RANK": str(rank),
                         "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "ROLE_WORLD_SIZE": "3", "GROUP_RANK": "0",
                         "GROUP_WORLD_SIZE": "1", "ROLE_NAME": "trainer", "TORCHELASTIC_RUN_ID": "job",
                         "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0"}
             self.assertEqual(environment, expected)
             self.assertEqual(set(one["environment"]) - set(self.given),
-                             RANK_VARIABLES - {"RANK"} | {"REGROUP_DUMP_FILE", "REGROUP_DUMP_SIGNAL"})
+                             RANK_VARIABLES - {"RANK"} | {"REGROUP_DUMP_FILE", "REGROUP_DUMP_SIGNAL", "REGROUP_GUARD"})
 
     def test_the_error_file_is_in_the_log_directory(self):
         logs = Path(self.enterContext(tempfile.TemporaryDirectory()))

@@ -42,8 +42,8 @@ ABSURD = {
     "it runs as rank 0, and is done": {"running": (0, 0, 2, 0, True)},
     "a rank beyond its world": {"running": (0, wire.HIGHEST, 1, 0, False)},
     "the name of node B": {"name": b"127.0.0.2"},
-    "long texts": {"name": b"n" * 4096, "address": b"a" * 4096, "role": b"r" * 4096},
-    "texts that are none": {"name": bytes(range(256)), "address": b"\0\n\x1b[31m", "role": b"\xff" * 99},
+    "long texts": {"name": b"n" * 896, "address": b"a" * 1024, "role": b"r" * 4096},
+    "texts that are none": {"name": bytes(range(128)), "address": b"\0\n\x1b[31m", "role": b"\xff" * 99},
     "empty texts": {"name": b"", "address": b"", "role": b"", "pid": -2**63, "local_id": 2**63 - 1},
     "a newer version": {"version": 2**32 - 1},
 }
@@ -65,7 +65,11 @@ RUBBISH = {
     "no nodes": wire.hello(RUN, run_rules=wire.rules(min_nodes=0)),
     "a negative time": wire.hello(RUN, run_rules=wire.rules(reconnect_grace=-1)),
     "a flag of 2": wire.frame(wire.LEAVE, wire.text(b"") + b"\2"),
-    "a text beyond the limit": wire.hello(RUN, name=b"n" * 4097),
+    "a text beyond the limit": wire.hello(RUN, role=b"n" * 4097),
+    "a name beyond the limit": wire.hello(RUN, name=b"n" * 897) + wire.join(1),
+    "an address beyond the limit": wire.hello(RUN, address=b"a" * 1025) + wire.join(1),
+    "a name that is no UTF-8": wire.hello(RUN, name=b"\xff") + wire.join(1),
+    "an address that is no UTF-8": wire.hello(RUN, address=b"\x80") + wire.join(1),
     "too many exit codes": wire.hello(RUN, run_rules=wire.rules(codes=[1] * 257)),
     "hello twice": wire.hello(RUN, pid=2) * 2,
 }
@@ -148,6 +152,9 @@ class Attacks(AttackTest):
         for name, data in RUBBISH.items():
             with self.subTest(name), RawSession(self.port) as liar:
                 liar.send(data)
+                # Whatever it has become is shown to nodes without a session.
+                with RawClient(self.port) as reader:
+                    reader.ask(store_wire.get(b"/torch.rendezvous." + RUN))
                 liar.receive_to_end()
         self.starts_recovers_and_ends(a)
 
@@ -230,6 +237,13 @@ class Attacks(AttackTest):
             one.sendall(words[number % len(words)])
         self.starts_recovers_and_ends(a)
 
+    def test_silent_connections_leave_descriptors_for_the_job(self):
+        a = self.host()
+        resource.prlimit(a.pid, resource.RLIMIT_NOFILE, (256, 256))
+        for _ in range(300):
+            self.guests.enter_context(socket.create_connection(("127.0.0.1", self.port), 30))
+        self.starts_recovers_and_ends(a)
+
     def test_sessions_that_are_told_much_and_never_read(self):
         a, b = self.host(), self.other()
         before = self.crew.complete(2)
@@ -297,6 +311,53 @@ class Attacks(AttackTest):
         times = self.keep_at_it(attack, 4)
         self.starts_recovers_and_ends(a)
         self.assertGreater(len(times), 4)
+
+
+class OneNode(AttackTest):
+    """A run of one node has a port on loopback, which every user of the machine reaches."""
+
+    def test_is_not_ended_by_others(self):
+        run = self.run_alone("--max-restarts", "1", *self.crew.command())
+        (worker,) = self.crew.complete(1)
+        run_id = worker["TORCHELASTIC_RUN_ID"].encode()
+        (self.port,) = [port for port in listening_ports(run.pid) if is_coordinator(port)]
+        for pid in (1, run.pid):
+            with RawSession(self.port) as guest:
+                guest.send(wire.hello(run_id, pid=pid, run_rules=wire.rules(min_nodes=1, max_nodes=1))
+                           + wire.join(1) + wire.leave(b"over", close=True))
+                self.assertIn(b"for the node that hosts it alone", guest.receive_to_end())
+        with RawClient(self.port) as reader:
+            key = b"/torch.rendezvous." + run_id
+            shown = reader.ask(store_wire.get(key))
+            reader.ask(store_wire.set_(key, b"anything") + store_wire.set_(key, shown[8:]))
+        look = subprocess.run([BINARY, "status", f"127.0.0.1:{self.port}"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True)
+        self.assertEqual(look.returncode, 0, look.stderr)
+        self.assertIn(run_id.decode(), look.stdout)
+        os.kill(worker.pid, signal.SIGKILL)
+        (again,) = self.crew.complete(1, but=[worker])
+        self.assertEqual(again["TORCHELASTIC_RESTART_COUNT"], "1")
+        self.ends_well(run)
+
+
+def listening_ports(pid):
+    sockets = set()
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            sockets.add(os.readlink(f"/proc/{pid}/fd/{number}"))
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{table}", encoding="ascii") as lines:
+            for fields in map(str.split, list(lines)[1:]):
+                if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                    ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+def is_coordinator(port):
+    with RawClient(port) as client:
+        client.send(store_wire.check([wire.KEY]))
+        return client.receive(1) == b"\0"
 
 
 class Secret(AttackTest):

@@ -69,6 +69,22 @@ class Deaths(RunTest):
         self.crew.order(0)
         self.assert_success(a, b)
 
+    def test_a_host_that_is_not_let_in_again_stays_for_the_others(self):
+        """It hosts their coordinator, which once went with it."""
+        flags = ["--max-restarts", "3", "--node-strikes", "1", "--local-addr"]
+        a = self.node("A", *flags, "127.0.0.1", nnodes="1:2", conf=CONF)
+        b = self.node("B", *flags, "127.0.0.2", nnodes="1:2", conf=CONF)
+        both = self.crew.complete(2)
+        self.crew.order(7, to=of_node("A", both))
+        (alone,) = self.crew.complete(1, but=both)
+        self.assertEqual((alone.node, alone["TORCHELASTIC_RESTART_COUNT"]), ("B", "1"))
+        a.err.until("stays until the other nodes have ended")
+        self.crew.order(0)
+        self.assert_success(b)
+        code, _, err = a.finish()
+        self.assertEqual(code, 7)
+        self.assertIn("is not let in again (--node-strikes)", err)
+
     def test_a_spare_takes_the_place_and_another_is_not_needed(self):
         names = "ABCD"
         nodes = {name: self.node(name, nnodes="4") for name in names}

@@ -57,7 +57,21 @@ class OneNode(HangTest):
         self.assertIn("rank 1 on", err)
         self.assertIn("ranks 0, 2 are in read(); rank 1 is in sleep()", err)
         self.assertNotIn("its Python stack", err)
-        self.assertIn("for Python stacks the next time: pip install py-spy", err)
+        self.assertIn("for Python stacks the next time, which mostly tell which rank hangs: pip install py-spy", err)
+
+    def test_nobody_is_named_where_nothing_tells(self):
+        # Rank 1 waits for something of its own, and nothing that the kernel shows tells that from waiting for rank 0.
+        code, _, err = self.finish(*SOON, workers=2, what="pipe", env={"STALL_DUMP": ""})
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        self.assertRegex(err, r"the run hangs: cannot tell which rank is to blame; workers have written nothing")
+        self.assertIn("before the end: ranks 0, 1 are in read()", err)
+        self.assertIn("which mostly tell which rank hangs: pip install py-spy", err)
+        self.assertNotRegex(err, r"rank \d on \S+ failed")
+
+    def test_the_first_rank_is_not_blamed_for_one_that_sleeps(self):
+        code, _, err = self.finish(*SOON, workers=2, env={"STALL_DUMP": ""})
+        self.assertEqual(code, 128 + signal.SIGKILL, err)
+        self.assertRegex(err, r"rank 1 on \S+ failed: hangs: it has written nothing")
 
     def test_a_restart_follows(self):
         code, _, err = self.finish(*SOON, "--max-restarts", "1", what="once")
@@ -101,7 +115,7 @@ class Evidence(HangTest):
     def test_never(self):
         code, _, err = self.finish(*SOON, "--evidence", "never", env={"STALL_DUMP": ""})
         self.assertEqual(code, 128 + signal.SIGKILL, err)
-        self.assertRegex(err, r"failed: hangs: it has written nothing")
+        self.assertRegex(err, r"the run hangs: cannot tell which rank is to blame; workers have written nothing")
         self.assertNotIn("before the end", err)
         self.assertEqual(self.stacks(), [])
 
@@ -118,23 +132,42 @@ class Evidence(HangTest):
         self.assertNotIn("before the end", err)
         self.assertEqual(self.stacks(), [])
 
-    def tool(self, text):
+    def tool(self, text, name="py-spy"):
         folder = self.folder / "bin"
         folder.mkdir()
-        (folder / "py-spy").write_text(f"#!{sys.executable}\n{text}")
-        (folder / "py-spy").chmod(0o755)
+        (folder / name).write_text(f"#!{sys.executable}\n{text}")
+        (folder / name).chmod(0o755)
         return {"PATH": str(folder), "STALL_DUMP": ""}
 
+    def spy(self, loading):
+        """Shows the ranks of `loading` under a DataLoader, and the others in a collective."""
+        return self.tool("import sys\n"
+                         "environment = open(f'/proc/{sys.argv[3]}/environ').read().split('\\0')\n"
+                         f"loads = any(f'RANK={{rank}}' in environment for rank in {loading})\n"
+                         "print(f'Thread {sys.argv[3]} (idle): \"MainThread\"')\n"
+                         "print('    fetch (loader.py:7)\\n    next (torch/utils/data/dataloader.py:1)' if loads else\n"
+                         "      '    all_reduce (torch/distributed/distributed_c10d.py:1)')\n"
+                         "print('    <module> (train.py:1)')")
+
     def test_a_tool_is_asked_for_every_rank(self):
-        env = self.tool("import sys\n"
-                        "print(f'Thread {sys.argv[3]} (idle): \"MainThread\"')\n"
-                        "print('    fetch (loader.py:7)\\n    next (torch/utils/data/dataloader.py:1)')\n"
-                        "print('    <module> (train.py:1)')")
-        code, _, err = self.finish(*SOON, env=env)
+        code, _, err = self.finish(*SOON, env=self.spy([1]))
         self.assertEqual(code, 128 + signal.SIGKILL, err)
         self.assertIn("rank 1 is in sleep() at loader.py:7 (fetch) under DataLoader", err)
         self.assertIn("    loader.py:7 in fetch", err)
         self.assertEqual(self.stacks()[0].count("-- py-spy:"), 3)
+
+    def test_nobody_is_named_where_all_load(self):
+        _, _, err = self.finish(*SOON, env=self.spy([0, 1, 2]))
+        self.assertIn("rank 1 is in sleep() at loader.py:7 (fetch) under DataLoader", err)
+        self.assertIn("cannot tell which rank is to blame", err)
+
+    def test_gdb_is_asked_about_a_small_program_only(self):
+        env = self.tool("print('#0  read () from libc.so.6')", name="gdb")
+        _, _, err = self.finish(*SOON, env=env)
+        self.assertEqual(self.stacks()[0].count("-- gdb:\n#0  read ()"), 3, err)
+        # With libraries as large as PyTorch's it would not be done in time.
+        _, _, err = self.finish(*SOON, env={**env, "STALL_CODE": str(64 << 20)})
+        self.assertEqual(sorted(stacks.count("gdb") for stacks in self.stacks()), [0, 3], err)
 
     def test_a_tool_that_hangs_is_not_waited_for(self):
         code, _, err = self.finish(*SOON, env=self.tool("import time; time.sleep(1000)"))

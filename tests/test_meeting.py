@@ -57,7 +57,7 @@ class Meeting(TwoMachines):
         connect(self.a, self.b, "first", "10.1.0.1/24", "10.1.0.2/24")
         endpoint = f"10.1.0.1:{PORT}"
         early = self.node(self.b, endpoint)
-        early.err.until(rf"^waiting for the store at {re.escape(endpoint)}: .*gives up in 9m\d\ds \(join_timeout\)")
+        early.err.until(rf"^regroup: waiting for the store at {re.escape(endpoint)}: .*gives up in 9m\d\ds \(join_timeout\)")
         self.assert_they_meet(endpoint, {"node-a": "10.1.0.1", "node-b": "10.1.0.2"},
                               started=[self.node(self.a, endpoint), early])
 
@@ -96,7 +96,7 @@ class Meeting(TwoMachines):
         endpoint = f"meeting-point:{PORT}"  # Neither machine's own name: both have to ask for it.
         nodes = [self.node(machine, endpoint) for machine in (self.a, self.b)]
         for node in nodes:
-            node.err.until("^waiting for the store at meeting-point")
+            node.err.until("^regroup: waiting for the store at meeting-point")
         for machine in (self.a, self.b):
             machine.hosts.write_text("10.1.0.1 meeting-point\n")
         self.assert_they_meet(endpoint, {"node-a": "10.1.0.1", "node-b": "10.1.0.2"}, started=nodes)

@@ -14,6 +14,8 @@ import time
 import unittest
 from pathlib import Path
 
+from store_support import BINARY
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / "python"
 LIMIT_S = 60
@@ -36,6 +38,33 @@ class PythonTestCase(unittest.TestCase):
 
     def content(self):
         return json.loads(self.error_file.read_text())
+
+
+class Launcher(PythonTestCase):
+    """`python -m regroup.torchrun`, without PyTorch."""
+
+    def call(self, *words, **variables):
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PET_")}
+        env.update(PYTHONPATH=str(PYTHON), OMP_NUM_THREADS="1", TMPDIR=str(self.folder), **variables)
+        return subprocess.run([sys.executable, "-m", "regroup.torchrun", *map(str, words)], env=env, cwd=self.folder,
+                              capture_output=True, text=True, timeout=LIMIT_S)
+
+    def test_is_torchrun_with_this_python(self):
+        script = self.folder / "train.py"
+        script.write_text("import os, sys\nprint(sys.executable, sys.argv[1:])\nsys.exit(int(os.environ['RANK']) * 3)\n")
+        done = self.call("--nproc_per_node=2", script, "--lr", "1", REGROUP_BIN=str(BINARY))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stdout.count(f"{sys.executable} ['--lr', '1']\n"), 2)
+        self.assertIn("ChildFailedError", done.stderr)
+
+    def test_says_where_it_looks_for_the_program(self):
+        for variables, says in (({"PATH": "/nowhere", "REGROUP_BIN": ""}, "REGROUP_BIN"),
+                                ({"REGROUP_BIN": "/no/such"}, "REGROUP_BIN is '/no/such'")):
+            done = self.call("train.py", **variables)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertTrue(done.stderr.startswith("regroup: "), done.stderr)
+            self.assertIn(says, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
 
 class Record(PythonTestCase):

@@ -44,6 +44,47 @@ class TimerTestCase(unittest.TestCase):
             return []
 
 
+class Recorder:
+    """A client of the user's own, such as PyTorch's."""
+
+    def __init__(self):
+        self.calls = []
+
+    def acquire(self, scope_id, expiration_time):
+        self.calls.append(("acquire", scope_id, expiration_time))
+
+    def release(self, scope_id):
+        self.calls.append(("release", scope_id))
+
+
+class Clients(TimerTestCase):
+    def test_a_client_may_be_configured(self):
+        client = Recorder()
+        regroup.configure(client)
+        before = time.time()
+        with regroup.expires(30, scope="step"):
+            self.assertEqual([call[:2] for call in client.calls], [("acquire", "step")])
+            self.assertGreaterEqual(client.calls[0][2], before + 30)
+        self.assertEqual(client.calls[1:], [("release", "step")])
+        self.assertEqual(self.lines(), [])
+        regroup.configure()
+        with regroup.expires(30):
+            self.assertEqual(len(self.lines()), 1)
+
+    def test_a_call_may_have_a_client_of_its_own(self):
+        client = Recorder()
+
+        @regroup.expires(30, client=client)
+        def work():
+            return 7
+
+        self.assertEqual(work(), 7)
+        self.assertEqual([call[0] for call in client.calls], ["acquire", "release"])
+        self.assertEqual(self.lines(), [])
+        with self.assertRaisesRegex(TypeError, "acquire"):
+            regroup.expires(30, client="pipe")
+
+
 class Expires(TimerTestCase):
     def test_a_block_acquires_and_releases(self):
         before = time.time()

@@ -5,6 +5,7 @@ import struct
 import unittest
 
 import store_wire as wire
+from run_support import until
 from store_support import RegroupServer
 from store_wire import RawClient
 
@@ -162,7 +163,10 @@ class Rubbish(unittest.TestCase):
         self.assertEqual((counters["waiting"], counters["malformed"]), (0, 0))
 
     def test_a_limit_on_clients_turns_the_next_one_away(self):
-        with RegroupServer("--max-clients", "2") as server, RawClient(server.port) as first, RawClient(server.port):
+        with RegroupServer("--max-clients", "2") as server, RawClient(server.port) as first, \
+                RawClient(server.port) as second:
+            for client in (first, second):
+                client.ask(wire.num_keys())
             with RawClient(server.port, greet=False) as third:
                 self.assertEqual(third.receive_to_end(), b"")
             self.assertEqual(first.ask(wire.num_keys()), wire.i64(0))
@@ -176,6 +180,44 @@ class Rubbish(unittest.TestCase):
             self.assertEqual(small.ask(wire.num_keys()), wire.i64(0))
             self.assertEqual(small.ask(wire.set_(b"/small", b"1") + wire.get(b"/small")), wire.text(b"1"))
             self.assertEqual(server.counters()["refused"], 1)
+
+
+class HeldForConnections(unittest.TestCase):
+    """What connections leave here, unread or half sent, is bounded by --max-memory."""
+
+    LIMIT = 64 << 20
+
+    def setUp(self):
+        self.server = self.enterContext(RegroupServer("--max-memory", str(self.LIMIT)))
+        self.witness = self.enterContext(RawClient(self.server.port))
+        self.before = self.server.memory_kib()
+
+    def assert_bounded(self, crowd):
+        # It takes the limit, and what was under way when the limit was reached.
+        self.assertLess(self.server.memory_kib("VmHWM") - self.before, (self.LIMIT >> 10) * 2)
+        self.assertGreaterEqual(self.server.counters()["refused"], 1)
+        self.assertEqual(self.witness.ask(wire.add(b"/turns", 1)), wire.i64(1))
+        for client in crowd:
+            client.socket.close()
+
+    def test_answers_that_nobody_reads(self):
+        self.witness.ask(wire.set_(b"/large", b"v" * (1 << 20)))
+        crowd = [RawClient(self.server.port) for _ in range(12)]
+        for client in crowd:
+            client.send(wire.multi_get([b"/large"] * 24))
+        self.assertTrue(until(lambda: self.server.counters()["requests"] >= 2 + 12))  # All have been answered.
+        self.assert_bounded(crowd)
+
+    def test_requests_that_do_not_end(self):
+        crowd = [RawClient(self.server.port) for _ in range(12)]
+        part = wire.multi_set([(b"/%d" % number, b"v" * (1 << 20)) for number in range(12)])[:-1]
+        for client in crowd:
+            try:
+                client.send(part)
+            except OSError:  # It was closed already.
+                pass
+        self.assertTrue(until(lambda: self.server.counters()["refused"] > 0))
+        self.assert_bounded(crowd)
 
 
 class SlowReader(unittest.TestCase):

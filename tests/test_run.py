@@ -565,6 +565,19 @@ class Members(RunTest):
         self.assert_success(a, c)
 
 
+class LateNodes(RunTest):
+    def test_one_that_comes_when_another_is_done_makes_nobody_run_again(self):
+        a, b = (self.node(name, nnodes="2:3", conf=QUICK) for name in "AB")
+        workers = {one.node: one for one in self.crew.complete(2)}
+        self.crew.order(0, to=workers["B"])
+        self.assertTrue(until(lambda: not workers["B"].lives()))
+        c = self.node("C", nnodes="2:3", conf=QUICK)
+        c.err.until("round 0: other nodes are done, and this node comes in only if a worker fails")
+        self.crew.order(0, to=workers["A"])
+        self.assert_success(a, b, c)
+        self.assertEqual(len(self.crew.starts()), 2)
+
+
 class Signals(RunTest):
     def test_a_node_that_is_stopped_may_come_back(self):
         a, b = (self.node(name, "-n", "2") for name in "AB")
@@ -627,10 +640,52 @@ class Signals(RunTest):
         run.signal(signal.SIGTERM)
         self.assertTrue(until(lambda: all(map(self.crew.got_sigterm, workers))))
         self.assertIsNone(run.process.poll())
-        run.signal(signal.SIGTERM)
+        run.signal(signal.SIGINT)
         code, _, err = run.finish()
         self.assertEqual(code, 143, err)
         self.assert_nobody_left(run)
+
+    def test_a_doubled_one_leaves_the_grace(self):
+        """GNU timeout signals its child, and then the child's group."""
+        run = self.run_alone("--shutdown-timeout", "1000", *self.crew.command("stubborn"))
+        self.crew.complete(1)
+        begun = time.monotonic()
+        run.signal(signal.SIGTERM)
+        run.err.until("SIGTERM from .*: stopping; once more, after a second, kills the workers")
+        run.signal(signal.SIGTERM)
+        told = run.err.until("SIGTERM from .*(taken for the same|killing)")
+        took = time.monotonic() - begun
+        self.crew.order(0)
+        code, _, err = run.finish()
+        self.assertEqual(code, 143, err)
+        if took > 1:
+            self.skipTest("this machine is too busy to send two signals within a second")
+        self.assertEqual(told.group(1), "taken for the same", err)
+
+    def test_one_that_reaches_the_workers_too_is_no_failure(self):
+        """Ctrl-C and Slurm signal all processes, and the launcher may be the last to look."""
+        run = self.run_alone("-n", "2", "--max-restarts", "3", *self.crew.command())
+        first = self.crew.complete(2)
+        run.signal(signal.SIGSTOP)
+        for one in first:
+            os.kill(one.pid, signal.SIGTERM)
+        self.assertTrue(until(lambda: not any(one.lives() for one in first)))
+        run.signal(signal.SIGTERM)
+        run.signal(signal.SIGCONT)
+        code, _, err = run.finish()
+        self.assertEqual(code, 143, err)
+        self.assertNotIn("failed", err)
+        self.assertNotIn("restart", err)
+        self.assertEqual(len(self.crew.starts()), 2)
+
+    def test_one_that_reaches_a_worker_alone_is_a_failure(self):
+        run = self.run_alone("-n", "2", "--max-restarts", "3", *self.crew.command())
+        first = self.crew.complete(2)
+        os.kill(first[0].pid, signal.SIGTERM)
+        run.err.until("rank 0 on .* failed: .*; restart 1 of 3")
+        self.crew.complete(2, but=first)
+        self.crew.order(0)
+        self.assertEqual(run.finish()[0], 0)
 
     def test_while_waiting_at_the_end(self):
         a, b = (self.node(name) for name in "AB")

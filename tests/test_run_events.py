@@ -81,7 +81,55 @@ class EventsTest(RunTest):
         self.assertEqual({name: values.get(f"workers.{role}.{name}") for name in METRICS_OF_THE_END}, expected)
 
 
+class Rendezvous(EventsTest):
+    KEYS = ["name", "run_id", "message", "hostname", "pid", "node_state", "master_endpoint", "rank", "local_id",
+            "error_trace"]
+
+    def steps(self, *flags):
+        log = self.temporary / "steps.jsonl"
+        run = self.run_alone("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--rdzv-id", "job-7",
+                             "--rdzv-event-log", log, *flags, "--no-python", "true")
+        code = run.finish()[0]
+        steps = [json.loads(line) for line in log.read_text().splitlines()]
+        for step in steps:
+            self.assertEqual(list(step), self.KEYS)
+            self.assertEqual((step["run_id"], step["pid"]), ("job-7", run.pid))
+        return code, steps
+
+    def test_the_steps_with_a_session(self):
+        code, steps = self.steps()
+        self.assertEqual(code, 0)
+        self.assertEqual([(step["name"].split(":")[1].split(".")[-1], step["node_state"], step["rank"])
+                          for step in steps],
+                         [("_create_tcp_store", "INIT", None), ("next_rendezvous", "RUNNING", None),
+                          ("next_rendezvous", "RUNNING", 0), ("_close", "SUCCEEDED", None)])
+
+    def test_a_join_that_fails(self):
+        code, steps = self.steps("--nnodes", "2", "--rdzv-conf", "join_timeout=1")
+        self.assertEqual(code, 71)
+        self.assertEqual(steps[-1]["node_state"], "FAILED")
+        self.assertTrue(steps[-1]["message"].startswith("RendezvousTimeoutError: the nodes did not meet within 1 s"))
+
+    def test_every_step_is_a_line_if_people_want_them(self):
+        for level, lines in (("WARNING", []), ("INFO", ["attempts to join"]),
+                             ("DEBUG", ["attempts to join", "added itself to the participants of round 0", "as complete",
+                                        "has joined round 0", "has closed"])):
+            _, _, err = self.run_alone("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--rdzv-conf",
+                                       "session=false", "--no-python", "true", env={"LOGLEVEL": level}).finish()
+            for line in lines:
+                self.assertIn(line, err, level)
+            if not lines:
+                self.assertEqual(err, "")
+
+
 class OneNode(EventsTest):
+    def test_a_function_is_the_entry_point_where_torchrun_has_one(self):
+        self.crew.order(0)
+        run = self.run_alone("--run-path", *self.flags, *self.crew.command())
+        self.assertEqual(run.finish()[0], 0)
+        self.assertEqual({event["metadata"]["metadata"]["entry_point"] for event in self.events()},
+                         {"run_script_path"})
+
     def test_a_run_that_succeeds(self):
         self.crew.order(0)
         run = self.run_alone("-n", "2", "--role", "trainer", *self.flags, *self.crew.command())

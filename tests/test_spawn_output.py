@@ -366,6 +366,63 @@ class Bytes(OutputTest):
         self.assertIn(b"\r100%\r\n", text)
 
 
+class Order(OutputTest):
+    """What a worker writes to stdout and stderr in turns is seen in that order where both go to the same place."""
+
+    COUNT = 400
+
+    def console(self, place):
+        """What both streams are, and what gives their text in the end."""
+        if place == "a file":
+            file = open(self.folder / "console", "wb")
+            self.addCleanup(file.close)
+            return file.fileno(), lambda: (self.folder / "console").read_bytes()
+        ours, theirs = os.pipe() if place == "a pipe" else pty.openpty()
+        self.addCleanup(os.close, ours)
+        drain = Drain(ours)
+
+        def text():
+            os.close(theirs)
+            return drain.all().replace(b"\r\n", b"\n")
+        return theirs, text
+
+    def run_in(self, place, *arguments):
+        """Exit code and lines; of one worker and of two, with `spawn`, which carries output as `run` does."""
+        descriptor, text = self.console(place)
+        code, _, _ = self.spawn(*arguments, stdout=descriptor, stderr=descriptor)
+        return code, text().decode().splitlines()
+
+    def test_it_is_kept(self):
+        for place in ("a file", "a pipe", "a terminal"):
+            for workers in (1, 2):
+                with self.subTest(place=place, workers=workers):
+                    code, shown = self.run_in(place, "-n", workers, "--", *worker("alternate"), self.COUNT)
+                    self.assertEqual(code, 0, shown)
+                    self.assertEqual(len(shown), workers * self.COUNT)
+                    for rank in range(workers):
+                        mine = [line for line in shown if line.startswith(f"rank {rank} ")]
+                        self.assertEqual(mine, [f"rank {rank} line {i}" for i in range(self.COUNT)])
+
+    def test_a_failure_is_still_explained(self):
+        for place in ("a file", "a pipe", "a terminal"):
+            with self.subTest(place=place):
+                code, shown = self.run_in(place, "--", *worker("alternate"), 4, "fail")
+                self.assertEqual(code, 1)
+                self.assertEqual(shown[:4], [f"rank 0 line {i}" for i in range(4)])
+                report = "\n".join(shown).partition("regroup: rank 0 on ")[2]
+                self.assertIn("failed: ValueError: the loss is not a number\n", report)
+                self.assertIn("    Traceback (most recent call last):\n", report)
+
+    def test_without_a_traceback_the_last_lines_of_both_are_told(self):
+        code, shown = self.run_in("a pipe", "--", "sh", "-c", "echo step 1; echo reason >&2; exit 3")
+        self.assertEqual((code, shown[:2]), (3, ["step 1", "reason"]))
+        self.assertIn("  the last it wrote:\n    step 1\n    reason", "\n".join(shown))
+
+    def test_two_places_stay_two(self):
+        code, out, err = self.spawn("--", *worker("alternate"), 4)
+        self.assertEqual((code, out, err), (0, b"rank 0 line 0\nrank 0 line 2\n", b"rank 0 line 1\nrank 0 line 3\n"))
+
+
 class Choices(OutputTest):
     """Who is shown where: torchrun's flags."""
 

@@ -161,11 +161,11 @@ class Ending(Signalled):
             os.kill(job.pid, signal.SIGTERM)
             job.end()
             name = Path("/proc/self/comm").read_text().strip()
-            self.assertIn(f"regroup: SIGTERM from pid {os.getpid()} ({name}): stopping the workers; "
-                          "once more kills them at once\n", job.err())
+            self.assertIn(f"regroup: SIGTERM from pid {os.getpid()} ({name}): stopping; "
+                          "once more, after a second, kills the workers\n", job.err())
 
     def test_a_second_one_kills_at_once(self):
-        for second in (signal.SIGTERM, signal.SIGINT):
+        for second in (signal.SIGQUIT, signal.SIGINT):
             with self.subTest(second.name), Job(seconds=1000, grace=1000) as job:
                 os.kill(job.pid, signal.SIGTERM)
                 job.wait_heard("SIGTERM")
@@ -247,6 +247,7 @@ class Ignored(Signalled):
     def test_workers_do_not_inherit_what_the_launcher_ignores_for_itself(self):
         with Job() as job:
             self.assertTrue(ignores(job.pid, signal.SIGPIPE))
+            self.assertTrue(ignores(job.pid, signal.SIGXFSZ))
         with self.spawn("--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status") as spawned:
             code, out, err = spawned.finish()
             self.assertEqual(code, 0, err)
@@ -289,7 +290,7 @@ class Terminal(unittest.TestCase):
         with self.job() as job:
             os.write(self.master, b"\x03")
             self.assertEqual(job.end(), 130, job.err())
-            self.assertIn("regroup: SIGINT (Ctrl-C): stopping the workers", job.err())
+            self.assertIn("regroup: SIGINT (Ctrl-C): stopping; once more kills the workers", job.err())
             self.assertEqual(job.heard(), job.everybody_heard("SIGINT"))
             self.assertEqual(job.out().count("done"), 2)
 

@@ -65,10 +65,12 @@ class Timers(WatchdogTest):
         log = self.folder / "events"
         code, _, err = self.finish("late", "-n", "2", "--event-log", log)
         self.assertEqual(code, 128 + signal.SIGKILL, err)
-        found = [event for event in map(json.loads, log.read_text().splitlines())
-                 if event["metadata"]["state"] == "RUNNING"]
+        events = [*map(json.loads, log.read_text().splitlines())]
+        found = [event for event in events if event["metadata"]["state"] == "RUNNING"]
         self.assertEqual([event["name"] for event in found],
                          ["watchdog started", "timer expired", "kill worker process", "watchdog stopped"])
+        # Its end is part of the agent's work.
+        self.assertEqual((events[-1]["source"], events[-1]["metadata"]["state"]), ("AGENT", "SUCCEEDED"))
         for event in found:
             self.assertEqual(event["source"], "AGENT")
             self.assertEqual(list(event["metadata"]), [

@@ -42,7 +42,12 @@ struct WorkerSpec {
   std::map<std::string, std::string> environment = {};  // Ours; ranks and addresses are added.
   std::vector<std::vector<int>> cpus = {};              // By local rank; empty: no binding.
   bool virtual_local_rank = false;
-  int max_restarts = 0;
+  int max_restarts = 3;
+  std::string entry_point = {};  // What records call it; empty: the command's name.
+  // Where the workers find their store, whatever the nodes have agreed on; empty and 0: what they
+  // have agreed on.
+  std::string master_addr = {};
+  std::uint16_t master_port = 0;
 };
 
 // A port where this node tells over HTTP how it is doing: docs/health.md. It answers every client
@@ -72,7 +77,7 @@ struct AgentOptions {
   // `logs`, nor for what `workers` says of control groups, stacks and output; hangs, timers and
   // stuck workers are not seen there.
   std::shared_ptr<WorkerBackend> backend = {};
-  std::shared_ptr<LogsSpecs> logs;
+  std::shared_ptr<LogsSpecs> logs = {};  // Empty: those of make_default_logs_specs({}).
   // How workers are stopped and contained, and where their output goes; its attempt and commands
   // are filled in.
   WorkersSpec workers;
@@ -137,6 +142,12 @@ struct AgentEvent {
   // This node is a member of a new round.
   struct Joined {
     Duration took{};
+    std::string master_addr = {};  // Where the workers find their store.
+    std::uint16_t master_port = 0;
+    std::vector<int> ranks = {};       // Of this node's workers, by local rank: among all,
+    std::vector<int> role_ranks = {};  // and in their role.
+    std::string role = {};
+    int role_world_size = 1;
   };
   // The workers run.
   struct Started {
@@ -179,16 +190,18 @@ struct AgentEvent {
   // Every node's end is known, or is not waited for any longer.
   struct CheckedIn {
     std::string text;  // Empty: all is well.
+    Duration took{};   // How long the other nodes were waited for.
   };
   // Our part is over.
   struct Ended {
     RunResult result;
   };
-  // The records at the end are for monitoring: torchrun's events, its metrics and ours. to_json()
+  // The records at the end are for monitoring: torchrun's events (of the agent and of the
+  // rendezvous), its metrics and ours. to_json()
   // makes a line of each.
-  using What =
-      std::variant<Waiting, Progress, Joined, Started, Failed, FailedElsewhere, MembersChanged,
-                   RunFailed, Signalled, Noted, CheckedIn, Ended, EventRecord, MetricRecord>;
+  using What = std::variant<Waiting, Progress, Joined, Started, Failed, FailedElsewhere,
+                            MembersChanged, RunFailed, Signalled, Noted, CheckedIn, Ended,
+                            EventRecord, MetricRecord, RendezvousRecord>;
 
   What what;
   std::int64_t round = 0;
@@ -241,7 +254,7 @@ class Agent {
   // From any thread, before, during and after run().
   virtual AgentStatus status() const = 0;
   // From any thread: as if this signal had come. The first asks the workers to end, within their
-  // grace; the next one kills them.
+  // grace; the next one kills them, however soon it comes.
   virtual void stop(int signal = 15) = 0;
 };
 

@@ -63,8 +63,27 @@ struct MetricRecord {
   std::int64_t time_micros = 0;  // Since 1970.
 };
 
+// One step of a rendezvous with the c10d backend, as torchrun records it (its RdzvEvent), under its
+// names. With a session (docs/rendezvous.md) a node takes fewer of them: the coordinator does the
+// rest.
+struct RendezvousRecord {
+  enum class NodeState { Init, Running, Succeeded, Failed };
+  enum class Level { Debug, Info, Warning };  // At which torchrun logs the message.
+  std::string name;  // "dynamic_rendezvous.py:DynamicRendezvousHandler.next_rendezvous"
+  std::string run_id;
+  std::string message;  // For people.
+  std::string host;     // This node's address, as the others know it.
+  std::int64_t pid = 0;
+  NodeState state = NodeState::Running;
+  Level level = Level::Debug;
+  std::optional<std::int64_t> rank = {};      // Of the node, once it has joined.
+  std::optional<std::int64_t> local_id = {};  // Tells apart the handlers of one process.
+  std::string error = {};                     // Of NodeState::Failed: what went wrong.
+};
+
 // One line without its end. An event has the keys of torchrun's, in its order.
 std::string to_json(const EventRecord& event);
+std::string to_json(const RendezvousRecord& record);
 // The fields of torchrun's MetricData: timestamp (seconds), group_name, name, value.
 std::string to_json(const MetricRecord& metric);
 

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "regroup/records.h"
 #include "regroup/result.h"
 #include "regroup/run_rules.h"
 #include "regroup/store.h"
@@ -66,6 +67,10 @@ struct RendezvousParameters {
   // waits.
   std::function<void(const RendezvousWait&)> on_wait = {};
 
+  // Gets every step of the rendezvous, as torchrun's events (docs/events.md). On the thread that
+  // takes the step; heartbeats have one of their own. Must not call the handler.
+  std::function<void(const RendezvousRecord&)> on_record = {};
+
   // Once it is true, make_rendezvous() and next_rendezvous() end with Cancelled: within half a
   // second or so, or as soon as a store that does not answer is given up (heartbeat_timeout).
   std::shared_ptr<const std::atomic<bool>> interrupted = {};
@@ -79,6 +84,20 @@ struct RendezvousParameters {
 
 // "key=value,key=value", as given to --rdzv-conf. The last of two equal keys counts.
 Result<std::map<std::string, std::string>> parse_rendezvous_config(std::string_view text);
+
+// What a rendezvous was made with: the parameters, and the defaults for those that were not given.
+struct RendezvousSettings {
+  std::string run_id;
+  std::int64_t min_nodes = 1;
+  std::int64_t max_nodes = 1;
+  Duration join_timeout{};
+  Duration last_call_timeout{};
+  Duration close_timeout{};
+  Duration heartbeat_timeout{};
+  Duration keep_alive_interval{};
+  std::int64_t keep_alive_max_attempt = 0;
+  friend bool operator==(const RendezvousSettings&, const RendezvousSettings&) = default;
+};
 
 // Where the workers' own store is served.
 struct BootstrapStore {
@@ -139,6 +158,8 @@ class RendezvousHandler {
 
   virtual std::string backend() const = 0;
   virtual std::string run_id() const = 0;
+  // Empty: a backend that has no such settings (static, for example).
+  virtual std::optional<RendezvousSettings> settings() const { return std::nullopt; }
 
   // Leaves the round this node is in, and waits until it is in the next. From then on heartbeats
   // are sent in the background.

@@ -10,10 +10,15 @@
 namespace regroup {
 
 struct RunRules {
-  // make_rendezvous() fills these three in from its parameters.
+  // run_agent() fills these three in from its parameters.
   std::int64_t min_nodes = 1;
   std::int64_t max_nodes = 1;
   Duration last_call = 30s;  // For more nodes to come once the minimum is there.
+
+  // Of nodes without a session, which send heartbeats through the store: how often, and after how
+  // many that did not come such a node is lost. Filled in likewise.
+  Duration keep_alive_interval = 5s;
+  std::int64_t keep_alive_max_attempt = 3;
 
   // When the workers are not started again:
   std::int64_t max_restarts = 0;  // After this many failures in the whole run,

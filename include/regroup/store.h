@@ -137,6 +137,9 @@ struct StoreServerOptions {
   bool coordinator = false;  // Agents of regroup may hold sessions here: see docs/protocol.md.
   // The file with the secret that they have to prove they know (--rdzv-secret-file). Empty: none.
   std::string secret_file = {};
+  // The secret itself, for a coordinator whose only agent is in this process. How its runs stand may be
+  // looked at without it. Empty: none.
+  std::string own_secret = {};
 };
 
 // A store server inside this process, on a thread that all its servers share. Clients may be PyTorch's.

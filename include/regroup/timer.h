@@ -37,7 +37,7 @@ struct TimerRequest {
   std::int64_t worker_id = 0;  // A number that client and server agree on; ours: the process's pid.
   std::string scope_id;
   double expiration_time = 0;  // Seconds since 1970.
-  int signal = 9;              // To end the worker with; 0 or less: none.
+  int signal = 0;              // To end the worker with; 0 or less: none.
   bool is_release() const { return expiration_time < 0; }
   friend bool operator==(const TimerRequest&, const TimerRequest&) = default;
 };
@@ -80,29 +80,35 @@ class LocalTimerClient final : public TimerClient {
  public:
   // `worker_id` empty: the pid of the process that calls.
   explicit LocalTimerClient(std::shared_ptr<LocalRequestQueue> queue,
-                            std::optional<std::int64_t> worker_id = {});
+                            std::optional<std::int64_t> worker_id = {}, int signal = 9);
   Result<void> acquire(const std::string& scope_id, double expiration_time) override;
   Result<void> release(const std::string& scope_id) override;
 
  private:
   std::shared_ptr<LocalRequestQueue> queue_;
   std::optional<std::int64_t> worker_id_;
+  int signal_;
 };
 
 struct ExpiredWorker {
   std::int64_t worker_id = 0;
   std::vector<std::string> scopes;  // Of its expired timers, the earliest first.
+  // Of the earliest of them that has one; 0: none has, and it is not to be ended.
+  int signal = 0;
 };
 
 // Watches over the timers that come through a queue, on a thread of its own. Wakes up for requests
-// and for deadlines, and at least every `max_interval`.
+// and for deadlines, and at least every `max_interval`. What the queue or the reaper throws is
+// logged, and the server goes on; so are its start, its stop, and every worker that it ends.
 class TimerServer {
  public:
   // Ends a worker. True: it has ended, or there is none; all its timers are dropped. False: this is
-  // tried again after `max_interval`. A reaper that throws counts as true.
+  // tried again after `max_interval`. A reaper that throws counts as true. It is also called for a
+  // worker none of whose timers has a signal.
   using Reaper = std::function<bool(const ExpiredWorker&)>;
 
-  // Without a reaper: the worker id is a pid, which gets SIGKILL.
+  // Without a reaper: the worker id is a pid, which gets the signal; if there is none, it lives on,
+  // and its other timers stay.
   explicit TimerServer(std::shared_ptr<RequestQueue> queue, Duration max_interval = 60s,
                        Reaper reaper = {});
   ~TimerServer();  // As stop().
@@ -142,6 +148,17 @@ struct PipeTimerServerOptions {
   std::string path = {};
   // The processes whose timers count. Empty: those that descend from this one.
   std::function<bool(int pid)> belongs = {};
+  // Named in log lines.
+  std::string run_id = {};
+  // last_progress_time() is never older than this while the server does its work.
+  Duration max_interval = 10s;
+  // Called with torchrun's words: "watchdog started" and "watchdog stopped", without a request;
+  // "timer expired" for the timers of a process up to the one that decides, and "kill worker
+  // process" for that one, once its signal was sent, with the request as it came. From the server's
+  // thread, the first and the last from the thread that opens and destroys it.
+  std::function<void(const std::string& name, const std::optional<TimerRequest>& request)>
+      on_event = {};
+  // What any of these functions throws is logged, and the server goes on.
   // Called for each process that was sent the signal of its timer; from the server's thread.
   std::function<void(int pid, int signal, const std::string& why)> on_expired = {};
   // Gets complaints about lines that cannot be read, and the like. Empty: logged on standard error.
@@ -155,6 +172,8 @@ class PipeTimerServer {
   static Result<std::unique_ptr<PipeTimerServer>> open(PipeTimerServerOptions options = {});
   virtual ~PipeTimerServer() = default;
   virtual const std::string& path() const = 0;
+  // When the server was last seen at work; seconds since 1970. From any thread.
+  virtual std::int64_t last_progress_time() const = 0;
 };
 
 // ---- What workers call ----
@@ -184,6 +203,9 @@ class [[nodiscard]] ExpiresGuard {
 // call. If no client is configured and there is no pipe: InvalidArgument, and nothing is watched.
 [[nodiscard]] Result<ExpiresGuard> expires(
     Duration after, std::source_location here = std::source_location::current());
+[[nodiscard]] Result<ExpiresGuard> expires(
+    Duration after, std::shared_ptr<TimerClient> client,
+    std::source_location here = std::source_location::current());
 // `client` null: the configured one.
 [[nodiscard]] Result<ExpiresGuard> expires(Duration after, std::string scope,
                                            std::shared_ptr<TimerClient> client = nullptr);

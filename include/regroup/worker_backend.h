@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,13 @@ struct GroupToStart {
 struct WorkerExit {
   int code = 0;
   int signal = 0;  // 0: by itself, with `code`.
+};
+
+// Something that a worker has started and that is alive though all workers have ended with 0.
+struct LeftBehind {
+  int pid = 0;
+  std::string name;
+  bool is_away = false;  // It has left the session of its worker, as a daemon does.
 };
 
 class WorkerBackend {
@@ -55,6 +63,13 @@ class WorkerBackend {
   // Tells of ends that have come and were not told yet. It is called before a signal is sent, since
   // a worker that had ended by then ended by itself.
   virtual void tell_ends() {}
+  // What count_alive() counts, when all workers have ended with 0. Empty: it cannot be told, and all
+  // of it is ended.
+  virtual std::vector<LeftBehind> left_behind() { return {}; }
+  // To those of left_behind() that are not away.
+  virtual void signal_stayed(int number) { (void)number; }
+  // Those that are away are left running. finish() comes next.
+  virtual void let_go() {}
   // The process of a worker, for people to see; 0: it is none.
   virtual int pid(int local_rank) const {
     (void)local_rank;

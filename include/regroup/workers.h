@@ -6,7 +6,8 @@
 //   if (!result->succeeded) explain(*result->cause);
 //
 // A worker has a session of its own, dies with this process, and takes everything with it that it
-// started: when the group is over, none of it is alive, or `survivors` says what is, and why.
+// started: when the group is over, none of it is alive, or `survivors` says what is, and why. (What
+// is left running by WorkersSpec::children is alive, and no survivor.)
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ namespace regroup {
 struct WorkerCommand {
   // ${local_rank} and $local_rank are replaced in the arguments; $$ is a dollar sign.
   std::vector<std::string> argv;
-  // The whole environment; only TORCHELASTIC_ERROR_FILE is added (and what `dump_signal` says).
+  // The whole environment; only TORCHELASTIC_ERROR_FILE and REGROUP_GUARD are added (and what
+  // `dump_signal` says).
   std::map<std::string, std::string> environment;
   std::string directory = {};          // Empty: ours.
   std::vector<int> cpus = {};          // The CPUs it may run on; empty: as we may.
@@ -47,6 +49,15 @@ enum class TakeStacks {
   Always,  // For any failure: the others' stacks tell where they were when one failed.
 };
 
+// What becomes of processes that have left the session of their worker (setsid, a daemon) once all
+// workers have ended with 0: an upload of the last checkpoint, say. Those that have not left it are
+// ended then, and after a failure or on a signal all are.
+enum class Children {
+  Wait,   // They are waited for, at most WorkersSpec::children_wait, and then ended.
+  End,    // They are ended at once.
+  Leave,  // They are left running.
+};
+
 struct WorkersSpec {
   Attempt attempt;                      // One name for every command.
   std::vector<WorkerCommand> commands;  // By local rank.
@@ -55,6 +66,9 @@ struct WorkersSpec {
   int stop_signal = 15;
   Duration grace = 30s;
   Duration kill_wait = 10s;
+
+  Children children = Children::Wait;
+  Duration children_wait = 300s;
 
   CgroupUse cgroup = CgroupUse::Auto;
   std::uint64_t memory_limit = 0;  // Bytes for each worker, enforced by its cgroup; 0: none.
@@ -114,8 +128,9 @@ struct ProcessFailure {
   bool out_of_memory = false;              // Only where something shows it.
   std::string core_file = {};
   std::int64_t peak_rss_bytes = 0;
-  std::string tail = {};   // The last of its stderr, at most 64 KiB.
-  std::string stack = {};  // Of its Python main thread, innermost first; empty: none was taken.
+  std::string tail = {};      // The last of its stderr, at most 64 KiB;
+  bool tail_of_both = false;  // of its stdout, too, where both went to the same place.
+  std::string stack = {};     // Of its Python main thread, innermost first; empty: none was taken.
 };
 
 // Still there after SIGKILL and the last wait.

@@ -26,6 +26,7 @@ PATIENCE_S = 10  # With a pipe that is full.
 WHOLE_WRITE = getattr(select, "PIPE_BUF", 4096)
 
 _path = None  # As configured; None: what the variable says.
+_client = None  # As configured; None: the pipe.
 
 
 class TimerError(RuntimeError):
@@ -33,21 +34,49 @@ class TimerError(RuntimeError):
 
 
 def configure(path=None):
-    """Chooses the pipe of the launcher; without a path, the one that it has named in the environment."""
-    global _path
-    _path = None if path is None else os.fspath(path)
+    """Chooses the pipe of the launcher; without a path, the one that it has named in the environment.
+
+    Or a client with acquire(scope_id, expiration_time) and release(scope_id), as PyTorch's timers have.
+    """
+    global _path, _client
+    if _is_client(path):
+        _path, _client = None, path
+        return
+    _path, _client = None if path is None else os.fspath(path), None
     if path is None and not os.environ.get(PIPE_VARIABLE):
         raise TimerError(_nobody_watches())
+
+
+def _is_client(what):
+    return callable(getattr(what, "acquire", None)) and callable(getattr(what, "release", None))
+
+
+class _Pipe:
+    """A client that writes to the launcher's pipe, with a signal."""
+
+    def __init__(self, path, signal):
+        self._path = path
+        self._signal = signal
+
+    def acquire(self, scope_id, expiration_time):
+        send(self._path, scope_id, expiration_time, self._signal)
+
+    def release(self, scope_id):
+        send(self._path, scope_id, -1, 0)
 
 
 class expires:  # noqa: N801: it reads as a verb.
     """This process is ended if the block, or a call of the function, takes longer than `after` seconds.
 
     The scope names the work; without one it is the file and line. A scope has one timer, so blocks within one another
-    need different ones. `signal` is what ends the process. With `optional` it is no error if nobody watches.
+    need different ones. `signal` is what ends the process. With `optional` it is no error if nobody watches. `client` is
+    used instead of the configured one (see configure()); a client chooses its signal itself.
     """
 
-    def __init__(self, after, scope=None, *, signal=signals.SIGKILL, optional=False):
+    def __init__(self, after, scope=None, client=None, *, signal=signals.SIGKILL, optional=False):
+        if client is not None and not _is_client(client):
+            raise TypeError(f"client is {client!r}; it needs acquire(scope_id, expiration_time) and release(scope_id)")
+        self._client = client
         self._after = float(after)
         self._named = scope is not None
         if scope is None:
@@ -59,33 +88,35 @@ class expires:  # noqa: N801: it reads as a verb.
         self._held = []  # Of blocks within one another, whether the timer was set.
 
     def __enter__(self):
-        path = pipe_path()
+        client = self._client or _client
+        if client is None and pipe_path() is not None:
+            client = _Pipe(pipe_path(), self._signal)
         self._held.append(None)
-        if path is None:
+        if client is None:
             if self._optional:
                 return self
             self._held.pop()
             raise TimerError(_nobody_watches())
         try:
-            send(path, self._scope, time.time() + self._after, self._signal)
-        except TimerError:
+            client.acquire(self._scope, time.time() + self._after)
+        except BaseException:
             self._held.pop()
             raise
-        self._held[-1] = path
+        self._held[-1] = client
         return self
 
     def __exit__(self, kind, *_):
-        path = self._held.pop()
-        if path is not None:
+        client = self._held.pop()
+        if client is not None:
             try:
-                send(path, self._scope, -1, 0)
-            except TimerError:
+                client.release(self._scope)
+            except Exception:
                 if kind is None:  # Else the exception of the block says more.
                     raise
         return False
 
     def _again(self):
-        return expires(self._after, self._scope, signal=self._signal, optional=self._optional)
+        return expires(self._after, self._scope, self._client, signal=self._signal, optional=self._optional)
 
     def __call__(self, function):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

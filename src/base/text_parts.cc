@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
 namespace regroup {
 
@@ -20,6 +21,18 @@ std::string_view take_until(std::string_view& text, char separator) {
 
 bool is_all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+std::optional<std::int64_t> python_int(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  const auto has_digit = [&](std::size_t at) { return at < text.size() && is_digit(text[at]); };
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool between_digits = text[i] == '_' && i > 0 && has_digit(i - 1) && has_digit(i + 1);
+    if (!between_digits) digits += text[i];
+  }
+  return to_number<std::int64_t>(digits);
 }
 
 }  // namespace regroup

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -29,5 +30,8 @@ std::optional<Number> to_number(std::string_view text) {
   if (error != std::errc{} || stop != end) return std::nullopt;
   return number;
 }
+
+// As Python's int() reads it, and so torchrun its numbers: " 4", "+4", "1_000".
+std::optional<std::int64_t> python_int(std::string_view text);
 
 }  // namespace regroup

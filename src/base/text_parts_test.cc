@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace regroup {
 namespace {
@@ -38,6 +42,28 @@ TEST(TextParts, TakesATextForANumberOnlyIfAllOfItIsOne) {
   EXPECT_EQ(to_number<int>("1x"), std::nullopt);
   EXPECT_EQ(to_number<int>(""), std::nullopt);
   EXPECT_EQ(to_number<double>("0.5"), 0.5);
+}
+
+TEST(TextParts, ReadsAWholeNumberAsPythonDoes) {
+  const std::vector<std::pair<const char*, std::optional<std::int64_t>>> table{
+      {"4", 4},
+      {" 4\t", 4},
+      {"+4", 4},
+      {"-4", -4},
+      {"1_000", 1000},
+      {"007", 7},
+      {"", {}},
+      {" ", {}},
+      {"4.0", {}},
+      {"_4", {}},
+      {"4_", {}},
+      {"1__0", {}},
+      {"+-4", {}},
+      {"four", {}},
+      {"0x10", {}},
+      {"4 4", {}},
+      {"99999999999999999999", {}}};
+  for (const auto& [text, number] : table) EXPECT_EQ(python_int(text), number) << text;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <exception>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,8 @@
 
 #include "base/nearest.h"
 #include "cli/flags/cli.h"
+#include "cli/flags/help_columns.h"
+#include "cli/flags/report.h"
 #include "cli/flags/run_words.h"
 #include "cli/flags/torchrun_flags.h"
 #include "cli/run/run_command.h"
@@ -34,9 +37,23 @@ std::string full_name(const CLI::App& command) {
   return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
 }
 
+// `regroup train.py` or `regroup --nproc-per-node 2 train.py`: torchrun has no commands.
+bool is_meant_for_run(const std::string& word) {
+  if (word.size() > 3 && word.ends_with(".py")) return true;
+  RunFlags flags;
+  CLI::App app;
+  const std::vector<RunOption> known = options_of(describe_run(app, flags));
+  return word.size() > 1 && word.front() == '-' && split_run_words({word, "0", "script"}, known);
+}
+
 // One message for words that no command accepts: the first of them, and what may have been meant.
 std::string describe_unknown(const CLI::App& command) {
   const std::vector<std::string> words = command.remaining(true);
+  if (command.get_parent() == nullptr && is_meant_for_run(words.front())) {
+    std::string line;
+    for (const std::string& word : words) line += " " + shell_word(word);
+    return fmt::format("'{}' is no command. Did you mean: regroup run{}", words.front(), line);
+  }
   const auto is_flag = [](const std::string& word) { return word.starts_with('-'); };
   const auto commands = command.get_subcommands([](const CLI::App*) { return true; });
   // After a misspelt command its flags are unknown too, but that is not what is wrong.
@@ -75,28 +92,39 @@ Result<std::vector<std::string>> cut_command(std::vector<std::string>& words,
 int run(int argc, char** argv) {
   // A reader that goes away is an error of that write, not the end of the program.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // So is a file that may not grow any more (ulimit -f).
   int exit_code = kOk;
   CLI::App app("regroup: starts, watches and restarts the processes of a distributed training job.",
                "regroup");
   app.set_version_flag("--version", "regroup " REGROUP_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
+  app.footer(
+      "For example:\n"
+      "  regroup run --nproc-per-node 8 train.py                   8 workers on this machine\n"
+      "  regroup run --nnodes 2 --nproc-per-node 8 --rdzv-backend c10d \\\n"
+      "      --rdzv-endpoint node-1:29400 train.py                 on two; the same on both\n"
+      "  regroup status node-1:29400                               how that run is doing\n"
+      "\n"
+      "'regroup COMMAND --help' tells about one; torchrun's flags are those of 'regroup run'.");
+  RunFlags for_the_list;
+  describe_run(app, for_the_list);
   add_store_command(app, exit_code);
   add_rendezvous_command(app, exit_code);
   add_coordinator_command(app, exit_code);
   add_status_command(app, exit_code);
-  std::vector<std::string> words(argv + 1, argv + argc);
+  const std::string invoked_as = argc > 0 ? argv[0] : "";
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   // Not parsed by the library: half of the words are the script's.
-  if (!words.empty() && words.front() == "run") return run_run({words.begin() + 1, words.end()});
-  RunFlags for_the_list;
-  describe_run(app, for_the_list);
+  if (is_torchrun(invoked_as)) return run_run(words, invoked_as);
+  if (!words.empty() && words.front() == "run")
+    return run_run({words.begin() + 1, words.end()}, invoked_as);
   std::vector<std::string> command_line;  // Of a worker: the library must not look at it.
   const CLI::App* spawn = add_spawn_command(app, command_line, exit_code);
   if (!words.empty() && words.front() == spawn->get_name()) {
     auto cut = cut_command(words, *spawn);
     if (!cut) {
-      std::cerr << "regroup: " << cut.error().message << " See 'regroup spawn --help'.\n";
-      return kBadStart;
+      return report(kBadStart, cut.error().message + " See 'regroup spawn --help'.");
     }
     command_line = std::move(*cut);
   }
@@ -104,7 +132,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(words);
   } catch (const CLI::Success& asked_for) {  // --help and --version.
-    return app.exit(asked_for);
+    std::ostringstream text;
+    const int code = app.exit(asked_for, text);
+    std::cout << in_columns(text.str(), help_columns()) << std::flush;
+    return code;
   } catch (const CLI::ParseError& wrong) {
     const CLI::App& command = innermost(app);
     // The library reports a misspelt command as a missing one. For `spawn` the remaining words are
@@ -113,12 +144,11 @@ int run(int argc, char** argv) {
                          (dynamic_cast<const CLI::ExtrasError*>(&wrong) != nullptr ||
                           dynamic_cast<const CLI::RequiredError*>(&wrong) != nullptr);
     std::string message = unknown ? describe_unknown(command) : wrong.what();
+    if (message.find("Did you mean: ") != std::string::npos) return report(kBadStart, message);
     if (!message.ends_with('?')) message += '.';
-    std::cerr << "regroup: " << message << " See '" << full_name(command) << " --help'.\n";
-    return kBadStart;
+    return report(kBadStart, message + " See '" + full_name(command) + " --help'.");
   } catch (const std::exception& unexpected) {
-    std::cerr << "regroup: " << unexpected.what() << "\n";
-    return kFailed;
+    return report(kFailed, unexpected.what());
   }
   return exit_code;
 }

@@ -15,11 +15,15 @@ from store_support import BINARY
 
 LIMIT_S = 120.0
 
-# torchrun has no flag for its metrics, so they are taken where a program would take them.
+# torchrun has no flag for its metrics, nor for the events of its rendezvous, so they are taken where a program would
+# take them.
 TORCHRUN = """
-import json, sys
+import json, logging, sys
 from torch.distributed import run
 from torch.distributed.elastic import metrics
+from torch.distributed.elastic.events import handlers
+
+handlers._log_handlers["dynamic_rendezvous"] = logging.FileHandler(sys.argv[1] + ".rendezvous")
 
 class Keep(metrics.MetricHandler):
     def emit(self, data):
@@ -123,6 +127,25 @@ def metrics_of(path):
     return found
 
 
+def steps_of(path):
+    """Of the rendezvous, with what differs from run to run replaced by what it is."""
+    steps = []
+    for line in path.read_text().splitlines():
+        step = json.loads(line)
+        node = f"{step['hostname']}_{step['pid']}_{step['local_id']}"
+        step["message"] = step["message"].replace(node, "a node").replace(str(step["pid"]), "a pid")
+        assert step["hostname"] and isinstance(step["pid"], int), line
+        step["hostname"], step["pid"] = "a name", "a pid"
+        if step["local_id"] is not None:
+            step["local_id"] = "a number"
+        if step["node_state"] == "FAILED":
+            step["message"] = step["message"].split(": ")[0]  # The reason is in our own words.
+            assert step["error_trace"], line
+            step["error_trace"] = "a text"
+        steps.append(list(step.items()))
+    return steps
+
+
 @unittest.skipIf(VERSION < (2, 13), f"PyTorch {torch.__version__} tells fewer events; to run it: use PyTorch 2.13")
 class Events(unittest.TestCase):
     maxDiff = None
@@ -131,6 +154,31 @@ class Events(unittest.TestCase):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (self.folder / "torchrun.py").write_text(TORCHRUN)
         (self.folder / "worker.py").write_text(WORKER)
+
+    def rendezvous(self, plan, *flags):
+        """The steps of both; ours without a session, because torchrun has none."""
+        conf = ["--rdzv-conf", "keep_alive_interval=600,join_timeout=" + ("1" if flags else "60")]
+        self.launch("torchrun", plan, *flags, *conf)
+        ours = self.folder / "steps.jsonl"
+        self.launch("ours", plan, *flags, *conf[:1], conf[1] + ",session=false", "--rdzv-event-log", ours)
+        return steps_of(ours), steps_of(self.folder / "torchrun" / "metrics.jsonl.rendezvous")
+
+    def test_the_steps_of_a_rendezvous(self):
+        ours, theirs = self.rendezvous("s")
+        self.assertEqual(ours, theirs)
+        self.assertEqual([dict(step)["name"].split(".")[-1] for step in ours],
+                         ["py:_create_tcp_store", "next_rendezvous", "_add_to_participants", "_keep_alive",
+                          "_mark_rendezvous_complete", "run", "next_rendezvous", "_mark_rendezvous_closed", "run",
+                          "_close"])
+
+    def test_the_steps_of_a_rendezvous_to_which_nobody_comes(self):
+        ours, theirs = self.rendezvous("s", "--nnodes", "2")
+        self.assertEqual(ours[-1], theirs[len(ours) - 1])
+        self.assertEqual(dict(ours[-1])["message"], "RendezvousTimeoutError")
+        self.assertEqual(ours, theirs[:len(ours)])
+        # torchrun then closes the run, for those that come later, too.
+        self.assertEqual([dict(step)["name"].split(".")[-1] for step in theirs[len(ours):]],
+                         ["_mark_rendezvous_closed", "run", "_close"])
 
     def launch(self, who, plan, *flags, act=None):
         """Exit code, events, metrics."""

@@ -486,8 +486,8 @@ class Taken(unittest.TestCase):
         "--local-ranks-filter 7", "--duplicate-stdout-filters=", "--duplicate-stderr-filters a,,b",
         # The rendezvous.
         "--rdzv-conf a=1", "--rdzv-conf a=1,b=2", "--rdzv-conf=", "--rdzv-conf a", "--rdzv-conf =1", "--rdzv-conf a=",
-        "--rdzv-conf a=1,,b=2", "--rdzv-conf a=b=c", "--rdzv-id=", "--rdzv-endpoint=", "--rdzv-endpoint host",
-        "--rdzv-endpoint host:1", "--master-addr=", "--master-addr [::1]", "--local-addr=", "--local-addr x",
+        "--rdzv-conf a=1,,b=2", "--rdzv-conf a=b=c", "--rdzv-id=", "--rdzv-endpoint=", "--rdzv-endpoint host:1",
+        "--master-addr=", "--master-addr [::1]", "--local-addr=", "--local-addr x",
         # Signals: unknown ones are only told of.
         "--signals-to-handle SIGTERM", "--signals-to-handle SIGNOTHING", "--signals-to-handle=",
     ]
@@ -512,7 +512,8 @@ class Taken(unittest.TestCase):
         ("--monitor-interval 0", True, False, "torchrun fails when it makes its agent"),
         ("--nproc-per-node 0", True, False, "likewise"),
         ("--rdzv-conf backend=c10d", True, False, "torchrun fails when it makes its rendezvous"),
-        ("--rdzv-backend nowhere", True, True, "only the rendezvous knows; then both fail"),
+        ("--rdzv-backend nowhere", True, False, "likewise"),
+        ("--rdzv-endpoint host", True, False, "likewise: the static backend has no port to fall back on"),
         ("--event-log-handler nobody", True, False, "torchrun fails at the first event"),
         ("--print-completion bash", False, True, "PyTorch 2.14 has it"),
         ("--log-line-prefix-template x", False, True, "PyTorch 2.14 has it; 2.13 only the variable"),

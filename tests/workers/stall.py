@@ -6,11 +6,13 @@ Everybody does a few quick steps. Then rank RANK (default 0) does WHAT in a func
 it, without end, in a function called wait_for_others():
 
     sleep        for ever
+    pipe         reads from a pipe that nobody writes to
     once         for ever if this is the first start; ends well if it is another
     checkpoint   writes and syncs a file for STALL_SECONDS, using next to no CPU time; then everybody ends well
     first-step   sleeps for STALL_SECONDS before the first step; then everybody ends well
     fail         ends with 3 once the others wait
-With STALL_DUMP set, it is ready to give its stacks. With STALL_PIPE set, whoever writes the file of stacks hangs.
+With STALL_DUMP set, it is ready to give its stacks. With STALL_PIPE set, writing the file of stacks hangs. With
+STALL_CODE set, it maps so many bytes as code, as a program with large libraries does.
 """
 
 import os
@@ -25,6 +27,13 @@ if os.environ.get("STALL_DUMP"):
 
 if os.environ.get("STALL_PIPE") and os.environ["RANK"] == "0":
     os.mkfifo(Path(os.environ["TORCHELASTIC_ERROR_FILE"]).parents[1] / "stacks.txt")
+
+if os.environ.get("STALL_CODE"):
+    import mmap
+    import tempfile
+    with tempfile.NamedTemporaryFile(dir=os.environ["STALL_FOLDER"]) as library:
+        library.truncate(int(os.environ["STALL_CODE"]))
+        code = mmap.mmap(library.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
 
 what, stuck_rank = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
 stuck = int(os.environ["RANK"]) == stuck_rank
@@ -42,6 +51,8 @@ def load():
                 os.fsync(file.fileno())
                 time.sleep(0.05)
         finished.touch()
+    elif what == "pipe":
+        os.read(os.pipe()[0], 1)
     elif what == "fail":
         while len(list(finished.parent.glob("waits.*"))) < int(os.environ["WORLD_SIZE"]) - 1:
             time.sleep(0.01)

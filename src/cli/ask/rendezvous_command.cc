@@ -17,6 +17,7 @@
 #include "cli/flags/cli.h"
 #include "cli/flags/node_range.h"
 #include "cli/flags/report.h"
+#include "cli/flags/time_flag.h"
 #include "cli/flags/torchrun_flags.h"
 #include "regroup/rendezvous.h"
 #include "runtime/rendezvous/rendezvous_view.h"
@@ -114,9 +115,7 @@ void add_where(CLI::App& command, Flags& flags) {
 }
 
 void add_timeout(CLI::App& command, Flags& flags) {
-  command.add_option("--timeout", flags.timeout_seconds, "Give up after this many seconds")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e6).description(""))
+  takes_time(command.add_option("--timeout", flags.timeout_seconds, "When to give up"), 0.001, 1e6)
       ->capture_default_str();
 }
 
@@ -150,11 +149,10 @@ void add_join(CLI::App& rendezvous, int& exit_code) {
       ->add_option("--expect", flags->expect,
                    "Names of the nodes that should come; the missing are named while waiting")
       ->type_name("NAME,...");
-  command
-      ->add_option("--stay", flags->stay_seconds,
-                   "Remain a member for this long, and join again when nodes come or go")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e9).description(""))
+  takes_time(
+      command->add_option("--stay", flags->stay_seconds,
+                          "Remain a member for this long, and join again when nodes come or go"),
+      0, 1e9)
       ->capture_default_str();
   set_action(*command, flags, join, exit_code);
 }

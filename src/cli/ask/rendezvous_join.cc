@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/ask/interruption.h"
 #include "cli/flags/cli.h"
+#include "cli/flags/report.h"
 #include "regroup/store_helpers.h"
 #include "runtime/rendezvous/exchange.h"
 #include "runtime/rendezvous/rendezvous_view.h"
@@ -30,8 +31,7 @@ constexpr Duration kLookAgain = 500ms;
 // A user who has asked for the end and sees nothing for longer wants to know why.
 constexpr Duration kPatience = 1s;
 
-// One write each, so that lines of several threads do not mix.
-void say(const std::string& line) { std::cerr << line + "\n" << std::flush; }
+void say(const std::string& line) { report(kOk, line); }
 
 void print(const RendezvousInfo& info) {
   std::string text = fmt::format(
@@ -171,16 +171,13 @@ class Visit {
         say(error.message);
         return kOk;
       case ErrorKind::InvalidArgument:
-        std::cerr << "regroup: " + error.message + "\n";
-        return kBadStart;
+        return report(kBadStart, error.message);
       case ErrorKind::Io:
         // Otherwise it is the start that failed: a taken port, for example.
         if (handler_ != nullptr) break;
-        std::cerr << "regroup: " + error.message + "\n";
-        return kBadStart;
+        return report(kBadStart, error.message);
       case ErrorKind::Connection:  // There is no peer left to say goodbye to.
-        std::cerr << "regroup: " + error.message + "\n";
-        return kFailed;
+        return report(kFailed, error.message);
       case ErrorKind::Timeout:
       case ErrorKind::Protocol:
       case ErrorKind::Refused:
@@ -189,7 +186,7 @@ class Visit {
       case ErrorKind::Corrupt:
         break;
     }
-    std::cerr << "regroup: " + error.message + "\n";
+    say(error.message);
     return leave_quietly(kFailed);
   }
 

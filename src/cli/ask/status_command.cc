@@ -23,6 +23,7 @@
 #include "cli/flags/cli.h"
 #include "cli/flags/report.h"
 #include "cli/flags/secret_flag.h"
+#include "cli/flags/time_flag.h"
 #include "cli/show/view.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
 #include "runtime/rendezvous/status_client.h"
@@ -118,7 +119,7 @@ class Screen {
     if (is_new) trouble_since_ = Clock::now();
     const Window window = look_at_window();
     if (flags_.json || !window.is_terminal) {
-      if (is_new) std::cerr << "regroup: " << why << " Trying again.\n";
+      if (is_new) report(kOk, why + " Trying again.");
       return true;
     }
     const auto age = std::chrono::duration_cast<Duration>(Clock::now() - last_came_);
@@ -209,13 +210,11 @@ void add_status_command(CLI::App& app, int& exit_code) {
   command->add_flag("--all", flags->all, "List every node and every run, however many");
   command->add_flag("--json", flags->json, "As JSON, in one line, for programs");
   command->add_flag("--watch", flags->watch, "Look again and again, until Ctrl-C");
-  command->add_option("--interval", flags->interval_seconds, "Seconds between two looks")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.2, 1e6).description(""))
+  takes_time(command->add_option("--interval", flags->interval_seconds, "Between two looks"), 0.2,
+             1e6)
       ->capture_default_str();
-  command->add_option("--timeout", flags->timeout_seconds, "Give up after this many seconds")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e6).description(""))
+  takes_time(command->add_option("--timeout", flags->timeout_seconds, "When to give up"), 0.001,
+             1e6)
       ->capture_default_str();
   command->callback([flags, &exit_code] { exit_code = status(*flags); });
 }

@@ -9,9 +9,8 @@
 namespace regroup::cli {
 Result<NodeRange> parse_node_range(std::string_view text) {
   const auto colon = text.find(':');
-  const auto min = to_number<std::int64_t>(text.substr(0, colon));
-  const auto max =
-      colon == std::string_view::npos ? min : to_number<std::int64_t>(text.substr(colon + 1));
+  const auto min = python_int(text.substr(0, colon));
+  const auto max = colon == std::string_view::npos ? min : python_int(text.substr(colon + 1));
   if (!min || !max)
     return fail(
         ErrorKind::InvalidArgument,

@@ -1,11 +1,15 @@
 #include "cli/flags/report.h"
 
-#include <iostream>
+#include "runtime/common/log.h"
 
 namespace regroup::cli {
 
 int report(int exit_code, const std::string& message) {
-  std::cerr << "regroup: " << message << "\n";
+  return say(exit_code, "regroup: " + message);
+}
+
+int say(int exit_code, const std::string& line) {
+  runtime::print_line(line);
   return exit_code;
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/seconds.h"
 #include "base/text.h"
-#include "cli/flags/run_words.h"
+#include "base/text_parts.h"
 
 namespace regroup::cli {
 namespace {

@@ -136,6 +136,10 @@ class Splitter {
     // Our own options must not make scripts ambiguous that were written for torchrun.
     if (of_torchrun.size() == 1) return of_torchrun.front();
     if (!matching.empty()) return ambiguous(word, matching);
+    if (typed == "use-env")
+      return wrong(printable(word) +
+                   " is of torch.distributed.launch: drop it. The workers find LOCAL_RANK in their "
+                   "environment in any case.");
     std::vector<std::string> names;
     names.reserve(known_.size());
     for (const RunOption& option : known_) names.push_back("--" + option.name);
@@ -168,22 +172,6 @@ class Splitter {
 Result<RunWords> split_run_words(const std::vector<std::string>& words,
                                  const std::vector<RunOption>& known) {
   return Splitter(words, known).split();
-}
-
-std::optional<std::int64_t> python_int(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n\v\f";
-  const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
-  text = text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  std::string digits;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto is_digit = [&](std::size_t at) {
-      return at < text.size() && kDigits.find(text[at]) != std::string_view::npos;
-    };
-    if (text[i] == '_' && i > 0 && is_digit(i - 1) && is_digit(i + 1)) continue;
-    digits += text[i];
-  }
-  return to_number<std::int64_t>(digits);
 }
 
 }  // namespace regroup::cli

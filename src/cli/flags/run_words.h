@@ -43,7 +43,4 @@ struct RunWords {
 Result<RunWords> split_run_words(const std::vector<std::string>& words,
                                  const std::vector<RunOption>& known);
 
-// As Python's int() accepts it: " 4", "+4", "1_000".
-std::optional<std::int64_t> python_int(std::string_view text);
-
 }  // namespace regroup::cli

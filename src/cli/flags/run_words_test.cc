@@ -139,27 +139,5 @@ TEST(RunWords, WhatFollowsAHelpDoesNotCount) {
   EXPECT_THAT(told({"--nonsense", "--help"}), HasSubstr("unknown flag"));
 }
 
-TEST(RunWords, NumbersArePythons) {
-  const std::vector<std::pair<const char*, std::optional<std::int64_t>>> table{
-      {"4", 4},
-      {" 4\t", 4},
-      {"+4", 4},
-      {"-4", -4},
-      {"1_000", 1000},
-      {"007", 7},
-      {"", {}},
-      {" ", {}},
-      {"4.0", {}},
-      {"_4", {}},
-      {"4_", {}},
-      {"1__0", {}},
-      {"+-4", {}},
-      {"four", {}},
-      {"0x10", {}},
-      {"4 4", {}},
-      {"99999999999999999999", {}}};
-  for (const auto& [text, number] : table) EXPECT_EQ(python_int(text), number) << text;
-}
-
 }  // namespace
 }  // namespace regroup::cli

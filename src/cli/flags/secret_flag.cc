@@ -4,8 +4,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdlib>
-#include <iostream>
 #include <utility>
+
+#include "cli/flags/cli.h"
+#include "cli/flags/report.h"
 
 namespace regroup::cli {
 
@@ -25,7 +27,7 @@ Result<std::optional<runtime::Secret>> read_secret_flag(const SecretFile& file) 
   }
   auto secret = runtime::Secret::read(path);
   if (!secret) return fail(secret.error().kind, name + ": " + secret.error().message);
-  if (!secret->warning().empty()) std::cerr << "regroup: " << secret->warning() << "\n";
+  if (!secret->warning().empty()) report(kOk, secret->warning());
   return std::move(*secret);
 }
 

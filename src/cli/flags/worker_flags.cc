@@ -8,9 +8,13 @@
 #include <CLI/Validators.hpp>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "base/seconds.h"
+#include "base/text.h"
+#include "cli/flags/restart_flags.h"
+#include "cli/flags/time_flag.h"
 #include "cli/flags/torchrun_flags.h"
 
 namespace regroup::cli {
@@ -53,13 +57,6 @@ Result<Duration> shutdown_grace(const WorkerFlags& flags) {
 // The library would turn -5 into a very large size.
 std::string not_negative(std::string& size) {
   return size.starts_with('-') ? "'" + size + "' is no size; write 512MB, say" : "";
-}
-
-std::string is_seconds(const std::string& text) {
-  char* end = nullptr;
-  const double count = std::strtod(text.c_str(), &end);
-  const bool good = end != text.c_str() && *end == 0 && count >= 0 && count <= kLongest;
-  return good ? "" : "'" + text + "' is no number of seconds from 0 to 1000000000";
 }
 
 void add_log_flags(CLI::App& command, WorkerFlags& flags) {
@@ -125,12 +122,10 @@ void add_log_flags(CLI::App& command, WorkerFlags& flags) {
 
 void add_stop_flags(CLI::App& command, WorkerFlags& flags) {
   constexpr const char* kGroup = "Stopping";
-  command
-      .add_option(both_spellings("shutdown-timeout"), flags.shutdown_seconds,
-                  "Seconds between the stop signal and SIGKILL. Default 30, or "
-                  "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
-      ->type_name("SECONDS")
-      ->check(is_seconds)
+  takes_time(command.add_option(both_spellings("shutdown-timeout"), flags.shutdown_seconds,
+                                "Between the stop signal and SIGKILL. Default 30s, or "
+                                "TORCH_ELASTIC_SHUTDOWN_TIMEOUT (seconds)"),
+             0, kLongest)
       ->group(kGroup);
   command
       .add_option(both_spellings("signals-to-handle"), flags.handle,
@@ -142,6 +137,14 @@ void add_stop_flags(CLI::App& command, WorkerFlags& flags) {
       .add_option("--forward-signals", flags.forward, "Signals that are handed on to the workers")
       ->type_name("NAMES")
       ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option(
+          "--children", flags.children,
+          "What workers started in a session of its own (setsid: an upload, say), once all "
+          "have succeeded: wait (5 minutes; or wait:10m) and then end it, end, leave it running. "
+          "Default PET_CHILDREN (of run), or wait")
+      ->type_name("HOW")
       ->group(kGroup);
   command
       .add_option("--cgroup", flags.cgroup,
@@ -161,20 +164,18 @@ void add_stop_flags(CLI::App& command, WorkerFlags& flags) {
 
 void add_hang_flags(CLI::App& command, WorkerFlags& flags) {
   constexpr const char* kGroup = "Hangs";
-  command
-      .add_option("--hang-timeout", flags.hang_seconds,
-                  "Workers that write nothing, move no data and use no CPU time for SECONDS hang, "
-                  "and fail. On every node or on none. 0: not looked for")
-      ->type_name("SECONDS")
-      ->check(is_seconds)
+  takes_time(
+      command.add_option("--hang-timeout", flags.hang_seconds,
+                         "Workers that write nothing, move no data and use no CPU time for TIME "
+                         "hang, and fail. On every node or on none. 0: not looked for"),
+      0, kLongest)
       ->capture_default_str()
       ->group(kGroup);
-  command
-      .add_option("--hang-grace", flags.hang_grace_seconds,
-                  "After the workers' start nothing counts for SECONDS: loading, compiling, the "
-                  "first step. Default twice --hang-timeout")
-      ->type_name("SECONDS")
-      ->check(is_seconds)
+  takes_time(
+      command.add_option("--hang-grace", flags.hang_grace_seconds,
+                         "After the workers' start nothing counts for TIME: loading, compiling, "
+                         "the first step. Default twice --hang-timeout"),
+      0, kLongest)
       ->group(kGroup);
   command
       .add_option("--evidence", flags.evidence,
@@ -190,6 +191,22 @@ void add_hang_flags(CLI::App& command, WorkerFlags& flags) {
                   "to those that catch it. Default 44, as regroup.dump_on_hang() does it")
       ->type_name("NAME")
       ->group(kGroup);
+}
+
+Result<void> apply_children(const std::string& text, WorkersSpec& spec) {
+  constexpr std::string_view kWaitFor = "wait:";
+  if (text == "wait" || text.starts_with(kWaitFor)) {
+    spec.children = Children::Wait;
+    if (text == "wait") return {};
+    if (const auto time = parse_time(std::string_view(text).substr(kWaitFor.size()))) {
+      spec.children_wait = *time;
+      return {};
+    }
+  }
+  spec.children = text == "end" ? Children::End : Children::Leave;
+  if (text == "end" || text == "leave") return {};
+  return fail(ErrorKind::InvalidArgument, "--children (PET_CHILDREN) is " + printable(text) +
+                                              "; it takes wait, wait:10m, end or leave");
 }
 
 Result<void> apply_hang_flags(const WorkerFlags& flags, WorkersSpec& spec) {
@@ -249,6 +266,8 @@ Result<WorkerChoices> apply(const WorkerFlags& flags, WorkersSpec& spec) {
                 : flags.cgroup == "require" ? CgroupUse::Require
                                             : CgroupUse::Auto;
   spec.memory_limit = flags.memory_limit;
+  if (auto applied = apply_children(flags.children, spec); !applied)
+    return tl::unexpected(applied.error());
   if (auto applied = apply_hang_flags(flags, spec); !applied)
     return tl::unexpected(applied.error());
   return choices;

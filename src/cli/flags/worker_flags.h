@@ -31,6 +31,7 @@ struct WorkerFlags {
   std::string handle{runtime::kSignalsToHandle};
   std::string forward{runtime::kSignalsToForward};
   std::optional<double> shutdown_seconds;
+  std::string children = "wait";
   std::string cgroup = "auto";
   std::uint64_t memory_limit = 0;
   double hang_seconds = 0;

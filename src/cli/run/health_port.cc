@@ -6,7 +6,6 @@
 #include "base/seconds.h"
 #include "base/text.h"
 #include "base/text_parts.h"
-#include "cli/flags/run_words.h"
 
 namespace regroup::cli {
 namespace {

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "cli/flags/cli.h"
 #include "cli/flags/our_environment.h"
+#include "cli/flags/report.h"
 #include "cli/flags/worker_flags.h"
 #include "cli/run/health_port.h"
 #include "cli/run/run_defaults.h"
@@ -25,6 +26,8 @@
 #include "cli/show/failure_report.h"
 #include "cli/show/view.h"
 #include "regroup/agent.h"
+#include "runtime/common/log.h"
+#include "runtime/rendezvous/meet.h"
 #include "runtime/workers/interpreter.h"
 #include "runtime/workers/numa_binding.h"
 #include "runtime/workers/process_count.h"
@@ -36,19 +39,14 @@ namespace {
 
 using Ending = RunResult::Ending;
 
-int say(int exit_code, const std::string& line) {
-  std::cerr << line + "\n" << std::flush;
-  return exit_code;
-}
-
 // LOGLEVEL is Python's name for it, which torchrun reads; without flags it decides.
 Account::Level level_of(const RunFlags& flags) {
   if (flags.quiet) return Account::Level::Quiet;
-  if (flags.verbose) return Account::Level::Verbose;
   const char* variable = std::getenv("LOGLEVEL");
   std::string level = variable == nullptr ? "" : variable;
   for (char& c : level) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  if (level == "INFO" || level == "DEBUG") return Account::Level::Verbose;
+  if (level == "DEBUG") return Account::Level::Debug;
+  if (level == "INFO" || flags.verbose) return Account::Level::Verbose;
   if (level == "ERROR" || level == "CRITICAL") return Account::Level::Quiet;
   return Account::Level::Calm;
 }
@@ -93,7 +91,7 @@ Duration stuck_limit() {
   return from_seconds(seconds);
 }
 
-Result<Prepared> prepare(const RunFlags& flags) {
+Result<Prepared> prepare(const RunFlags& flags, const std::string& invoked_as) {
   auto plan = resolve(flags);
   if (!plan) return tl::unexpected(plan.error());
   const auto count = runtime::count_workers(plan->nproc);
@@ -108,6 +106,7 @@ Result<Prepared> prepare(const RunFlags& flags) {
   agent.spec.local_world_size = *count;
   agent.rules = plan->rules;
   agent.spec.max_restarts = static_cast<int>(plan->rules.max_restarts);
+  if (flags.run_path) agent.spec.entry_point = name_of(flags);
   agent.spec.virtual_local_rank = plan->virtual_local_rank;
   agent.spec.environment = our_environment();
   const auto variable = [&](const char* name) {
@@ -119,24 +118,28 @@ Result<Prepared> prepare(const RunFlags& flags) {
   if (!agent.spec.environment.contains("REGROUP_HEARTBEAT_FILE"))
     agent.watchdog.path = variable("TORCHELASTIC_TIMER_FILE");
   agent.rendezvous = std::move(plan->rendezvous);
+  // run_agent() would find it, too, but a dry run does not come to that.
+  const runtime::AgentPart part{.role = plan->role, .workers = *count, .rules = plan->rules};
+  if (auto good = runtime::check_meeting(agent.rendezvous, part); !good)
+    return tl::unexpected(good.error());
   agent.exit_barrier_timeout = from_seconds(flags.exit_barrier_timeout);
   auto health =
       choose_health_port(flags, std::getenv("TORCHELASTIC_HEALTH_CHECK_PORT"), prepared.notes);
   if (!health) return tl::unexpected(health.error());
   agent.health = std::move(*health);
   if (agent.health && !flags.quiet && (agent.health->port == 0 || flags.verbose))
-    agent.health->on_listening =
-        [account = Account(view_for(flags), "", {})](const std::vector<std::string>& addresses) {
-          for (const std::string& address : addresses)
-            say(kOk, account.warning("health port: " + address));
-        };
+    agent.health->on_listening = [](const std::vector<std::string>& addresses) {
+      for (const std::string& address : addresses) runtime::log_info("health port: " + address);
+    };
   agent.stuck_limit = stuck_limit();
   if (runtime::limits_omp_threads(agent.spec.environment, *count))
     prepared.notes.emplace_back(
         "OMP_NUM_THREADS is not set: each worker gets 1 thread. Set it for more");
 
   if (plan->mode != RunMode::Program) {
-    const auto found = runtime::find_interpreter(flags.python, runtime::search_this_machine());
+    auto search = runtime::search_this_machine(invoked_as);
+    search.own_first = is_torchrun(invoked_as);
+    const auto found = runtime::find_interpreter(flags.python, search);
     if (!found) return tl::unexpected(found.error());
     prepared.interpreter = found->path;
   }
@@ -230,20 +233,28 @@ int could_not_begin(const Account& account, const Error& error) {
 
 }  // namespace
 
-int run_run(const std::vector<std::string>& words) {
-  const auto flags = parse_run_flags(words, [](const char* name) { return std::getenv(name); });
+bool is_torchrun(const std::string& invoked_as) {
+  return std::filesystem::path(invoked_as).filename() == "torchrun";
+}
+
+int run_run(const std::vector<std::string>& words, const std::string& invoked_as) {
+  const auto flags = parse_run_flags(
+      words, [](const char* name) { return std::getenv(name); },
+      is_torchrun(invoked_as) ? CalledAs::Torchrun : CalledAs::RegroupRun);
   if (!flags) {
     const std::string& why = flags.error().message;
     const bool is_ended = why.ends_with('.') || why.ends_with('?');
-    return say(kBadStart, Account(view_for(words), "", {})
-                              .error(why + (is_ended ? "" : ".") + " See 'regroup run --help'."));
+    return say(kBadStart,
+               Account(view_for(words), "", {})
+                   .error(why + (is_ended ? "" : ".") + " See '" +
+                          (is_torchrun(invoked_as) ? "torchrun" : "regroup run") + " --help'."));
   }
   if (!flags->to_print.empty()) {
     std::cout << flags->to_print << std::flush;
     return kOk;
   }
   const View view = view_for(*flags);
-  auto prepared = prepare(*flags);
+  auto prepared = prepare(*flags, invoked_as);
   std::error_code ignored;
   Account account(view, name_of(*flags),
                   {.interpreter = prepared ? prepared->interpreter : "",
@@ -263,11 +274,9 @@ int run_run(const std::vector<std::string>& words) {
     if (const std::string trouble = records->tell(event); !trouble.empty())
       event.tell(account.warning(trouble));
   };
-  // Plain lines are those of the log.
-  if (view.form != View::Form::Plain)
-    prepared->agent.workers.warning_line = [&](const std::string& text) {
-      return account.warning(text);
-    };
+  prepared->agent.workers.warning_line = [&](const std::string& text) {
+    return account.warning(text);
+  };
   const auto result = run_agent(std::move(prepared->agent));
   for (const std::string& loss : records->close()) say(kOk, account.warning(loss));
   if (!result) return could_not_begin(account, result.error());

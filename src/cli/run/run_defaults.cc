@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <random>
@@ -12,9 +11,10 @@
 
 #include "base/endpoint.h"
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "base/utf8.h"
 #include "cli/flags/node_range.h"
-#include "cli/flags/run_words.h"
+#include "cli/flags/time_flag.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
 #include "runtime/session/session_secret.h"
 
@@ -132,10 +132,9 @@ class Resolver {
       return tl::unexpected(rules.error());
     }
     plan_.rules = std::move(*rules);
-    char* end = nullptr;
-    const double interval = std::strtod(flags_.monitor_interval.c_str(), &end);
-    if (end == flags_.monitor_interval.c_str() || *end != 0 || !(interval > 0))
-      return wrong("monitor-interval", flags_.monitor_interval, "seconds, more than 0");
+    if (!(seconds_of(flags_.monitor_interval).value_or(0) > 0))
+      return wrong("monitor-interval", flags_.monitor_interval,
+                   std::string(kTakesTime) + "; more than 0");
     rank_ = python_int(flags_.node_rank).value_or(-1);
     if (rank_ < 0) return wrong("node-rank", flags_.node_rank, "a rank, 0 or more");
     if (has("master-port") || !flags_.master_port.empty()) {
@@ -230,6 +229,16 @@ class Resolver {
                                flags_.named("nnodes"), flags_.nnodes));
     rendezvous.node_rank = rank_;
     rendezvous.config["rank"] = std::to_string(rank_);
+    if (rendezvous.min_nodes != rendezvous.max_nodes)
+      plan_.warnings.push_back(fmt::format(
+          "{}={}: with the static backend all {} must come, once. Nodes come and go with "
+          "--rdzv-backend=c10d",
+          flags_.named("nnodes"), flags_.nnodes, rendezvous.max_nodes));
+    if (has("rdzv-id") && flags_.rdzv_id != "none")
+      plan_.warnings.push_back(fmt::format(
+          "{}={}: the static backend does not tell runs apart, only endpoints. Nodes with the same "
+          "id find each other with --rdzv-backend=c10d",
+          flags_.named("rdzv-id"), flags_.rdzv_id));
     if (!rendezvous.endpoint.empty()) return {};
     if (flags_.master_addr.empty())
       return wrong("master-addr", "", "the address of the node with rank 0");
@@ -237,12 +246,26 @@ class Resolver {
         "{}:{}",
         is_ipv6_literal(flags_.master_addr) ? "[" + flags_.master_addr + "]" : flags_.master_addr,
         port_.value_or(kMasterPort));
+    if (!has("master-addr")) warn_of_loopback(rendezvous.endpoint, "--master-addr");
     return {};
+  }
+
+  // Several nodes, and nothing says where they meet: right for a try on one machine, and for
+  // nothing else.
+  void warn_of_loopback(const std::string& endpoint, const std::string& flag) {
+    if (plan_.rendezvous.max_nodes == 1) return;
+    plan_.warnings.push_back(
+        fmt::format("{}={}: the nodes meet at {}, which only this machine reaches. Pass {}, the "
+                    "same on every node, if they are several machines",
+                    flags_.named("nnodes"), flags_.nnodes, endpoint, flag));
   }
 
   Result<void> meet_freely() {
     RendezvousParameters& rendezvous = plan_.rendezvous;
     if (has("node-rank")) rendezvous.node_rank = rank_;
+    if (rendezvous.backend == "c10d" && rendezvous.endpoint.empty() &&
+        rendezvous.config.count("store_type") == 0)
+      warn_of_loopback(fmt::format("localhost:{}", runtime::kRendezvousPort), "--rdzv-endpoint");
     if (rank_ != 0)
       plan_.warnings.push_back(fmt::format(
           "{}={}: with the {} backend it is only a wish. The static backend gives fixed ranks",

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "base/cases.h"
+#include "cli/flags/time_flag.h"
 #include "cli/flags/torchrun_flags.h"
 
 namespace regroup::cli {
@@ -90,7 +91,7 @@ constexpr Row kWorkers[] = {
      "HOW",
      "For torchrun's sake: spawn, fork, forkserver",
      {"spawn", "fork", "forkserver"}},
-    {"monitor-interval", &RunFlags::monitor_interval, "SECONDS",
+    {"monitor-interval", &RunFlags::monitor_interval, "TIME",
      "For torchrun's sake: a worker's end is seen at once, without looking"},
 };
 
@@ -104,7 +105,7 @@ constexpr Row kBesideRules[] = {
 
 // Below those that are the same wherever workers are started.
 constexpr Row kStopping[] = {
-    {"exit-barrier-timeout", &RunFlags::exit_barrier_timeout, "SECONDS",
+    {"exit-barrier-timeout", &RunFlags::exit_barrier_timeout, "TIME",
      "How long a node that is done waits for the others"},
 };
 
@@ -132,6 +133,8 @@ constexpr Row kShown[] = {
      "torchrun's events: null (nowhere), console (on standard error)",
      {"null", "console", "dynamic_rendezvous"}},
     {"event-log", &RunFlags::event_log, "FILE", "Append torchrun's events to it, as JSON lines"},
+    {"rdzv-event-log", &RunFlags::rdzv_event_log, "FILE",
+     "Append torchrun's events of the rendezvous to it, likewise"},
     {"metrics-log", &RunFlags::metrics_log, "FILE",
      "Append torchrun's metrics and ours to it, as JSON lines"},
 };
@@ -140,7 +143,7 @@ constexpr Row kHealth[] = {
     {"health-port", &RunFlags::health_port, "[ADDRESS:]PORT",
      "Tell here over HTTP how this node is doing. Default TORCHELASTIC_HEALTH_CHECK_PORT, or "
      "nowhere"},
-    {"health-limit", &RunFlags::health_limit, "SECONDS",
+    {"health-limit", &RunFlags::health_limit, "TIME",
      "/healthz says 503 if the agent does not react for this long"},
 };
 
@@ -188,9 +191,8 @@ void add_rows(CLI::App& command, const char* group, std::span<const Row> rows, R
           return add_text(command, name, flags.*text, row.value, row.help, row.letter);
         },
         [&](Seconds seconds) {
-          return command.add_option(both_spellings(name), flags.*seconds, row.help)
-              ->type_name(row.value)
-              ->check(CLI::Range(0.0, 1e9).description(""))
+          return takes_time(command.add_option(both_spellings(name), flags.*seconds, row.help), 0,
+                            1e9)
               ->capture_default_str();
         },
         [&](Switch is_on) {

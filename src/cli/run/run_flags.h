@@ -63,8 +63,9 @@ struct RunFlags {
   std::string log_format = "text";
   std::string report = "regroup";
   std::string event_log_handler = "null";
-  std::string event_log;    // A file; empty: none.
-  std::string metrics_log;  // Likewise.
+  std::string event_log;       // A file; empty: none.
+  std::string rdzv_event_log;  // Likewise.
+  std::string metrics_log;     // Likewise.
 
   std::string health_port;  // Empty: as TORCHELASTIC_HEALTH_CHECK_PORT says, or none.
   double health_limit = 60;
@@ -101,9 +102,15 @@ std::vector<std::string> choices_of(std::string_view option);
 // Null if there is no such variable, as getenv().
 using Environment = std::function<const char*(const char* name)>;
 
+enum class CalledAs {
+  RegroupRun,
+  Torchrun,  // By a link of that name: torchrun's exit codes and report are the default.
+};
+
 // From the words after `run`. An impossible value is an InvalidArgument that names the flag, or the
 // PET_ variable, and the value. Checks that need more than one value are left to resolve().
 Result<RunFlags> parse_run_flags(const std::vector<std::string>& words,
-                                 const Environment& environment);
+                                 const Environment& environment,
+                                 CalledAs called_as = CalledAs::RegroupRun);
 
 }  // namespace regroup::cli

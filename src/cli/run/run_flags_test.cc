@@ -161,7 +161,7 @@ TEST(RunFlags, AnEmptyVariableIsAnEmptyText) {
   EXPECT_EQ(parse({"--duplicate-stderr-filters=", "s"})->workers.err_filters, "");
   EXPECT_EQ(parse({"--logs-specs=", "s"})->logs_specs, "");
   EXPECT_EQ(message({"s"}, {{"PET_SHUTDOWN_TIMEOUT", ""}}),
-            "PET_SHUTDOWN_TIMEOUT is ''; it takes a number of seconds");
+            "PET_SHUTDOWN_TIMEOUT is ''; it takes a time: 90, 90s, 10m, 1.5h, 100ms");
 }
 
 TEST(RunFlags, WhatCannotBeIsNamedWithItsSource) {
@@ -173,10 +173,10 @@ TEST(RunFlags, WhatCannotBeIsNamedWithItsSource) {
       {{"s"}, {{"PET_EVENT_LOG_HANDLER", "x"}}, "PET_EVENT_LOG_HANDLER is 'x'; it takes null"},
       {{"--numa-binding", "gpu", "s"}, {}, "node, socket, exclusive or core-complex"},
       {{"--logs-specs", "mine", "s"}, {}, "plug-ins of Python packages cannot run here"},
-      {{"--shutdown-timeout=-1", "s"}, {}, "--shutdown-timeout is '-1'; it takes seconds, 0 or"},
-      {{"--shutdown-timeout=nan", "s"}, {}, "--shutdown-timeout is 'nan'; it takes a number"},
-      {{"s"}, {{"PET_SHUTDOWN_TIMEOUT", "ten"}}, "PET_SHUTDOWN_TIMEOUT is 'ten'; it takes a numb"},
-      {{"s"}, {{"PET_MONITOR_INTERVAL", "x"}}, "PET_MONITOR_INTERVAL is 'x'; it takes a number of"},
+      {{"--shutdown-timeout=-1", "s"}, {}, "--shutdown-timeout is '-1'; it takes a time: 90,"},
+      {{"--shutdown-timeout=nan", "s"}, {}, "--shutdown-timeout is 'nan'; it takes a time"},
+      {{"s"}, {{"PET_SHUTDOWN_TIMEOUT", "ten"}}, "PET_SHUTDOWN_TIMEOUT is 'ten'; it takes a time"},
+      {{"s"}, {{"PET_MONITOR_INTERVAL", "x"}}, "PET_MONITOR_INTERVAL is 'x'; it takes a time"},
       {{"--exit-barrier-timeout=x", "s"}, {}, "--exit-barrier-timeout is 'x'; it takes"},
       {{"--log-keep=x", "s"}, {}, "--log-keep is 'x'; it takes a whole number from 0 to 10000"},
       {{"--log-keep=", "s"}, {}, "--log-keep is ''; it takes a whole number"},
@@ -242,10 +242,11 @@ TEST(RunFlags, ACompletionNeedsNoScript) {
 }
 
 TEST(RunFlags, TheFilesOfEventsAndMetricsAreOursAndHaveNoVariable) {
-  const auto flags = parse({"--event-log=e", "--metrics_log", "m", "s.py"},
+  const auto flags = parse({"--event-log=e", "--rdzv-event-log=r", "--metrics_log", "m", "s.py"},
                            {{"PET_EVENT_LOG", "other"}, {"PET_METRICS_LOG", "other"}});
   ASSERT_TRUE(flags);
   EXPECT_EQ(flags->event_log, "e");
+  EXPECT_EQ(flags->rdzv_event_log, "r");
   EXPECT_EQ(flags->metrics_log, "m");
   const auto without = parse({"s.py"}, {{"PET_EVENT_LOG", "other"}});
   ASSERT_TRUE(without);

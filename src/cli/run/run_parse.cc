@@ -8,12 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
 #include <utility>
 
 #include "base/text.h"
 #include "base/text_parts.h"
+#include "cli/flags/help_columns.h"
 #include "cli/flags/run_words.h"
+#include "cli/flags/time_flag.h"
 #include "cli/run/completion.h"
 #include "cli/run/run_flags.h"
 
@@ -58,9 +59,10 @@ constexpr std::array kTorchrunOptions = std::to_array<TorchrunOption>({{"nnodes"
                                                                        {"print-completion", false},
                                                                        {"help", false}});
 
-// It is not torchrun's and still has a variable: like an endpoint, it may be the same for all runs
-// of a cluster.
+// They are not torchrun's and still have variables: like an endpoint, they may be the same for all
+// runs of a cluster.
 constexpr std::string_view kSecretFile = "rdzv-secret-file";
+constexpr std::string_view kChildren = "children";
 
 RunOption described(const CLI::Option& option) {
   RunOption run_option{.name = option.get_lnames().front(),
@@ -95,15 +97,13 @@ tl::unexpected<Error> wrong(const std::string& source, const std::string& value,
               fmt::format("{} is {}; it takes {}", source, printable(value), wanted));
 }
 
-bool is_number(const std::string& text) {
-  const auto number = to_number<double>(text);
-  return number && std::isfinite(*number);
-}
-
 class Parser {
  public:
-  explicit Parser(const Environment& environment)
-      : environment_(environment), command_(describe_run(app_, flags_)) {
+  Parser(const Environment& environment, CalledAs called_as)
+      : environment_(environment),
+        called_as_(called_as),
+        flags_(defaults(called_as)),
+        command_(describe_run(app_, flags_)) {
     for (CLI::Option* option : command_.get_options()) known_.push_back(described(*option));
   }
 
@@ -116,7 +116,9 @@ class Parser {
       values[name] = std::move(value);  // The last one counts.
     }
     if (values.contains("help")) {
-      flags_.to_print = command_.help("regroup");
+      if (called_as_ == CalledAs::Torchrun) command_.name("torchrun");
+      flags_.to_print = in_columns(command_.help(called_as_ == CalledAs::Torchrun ? "" : "regroup"),
+                                   help_columns());
       return std::move(flags_);
     }
     for (const RunOption& option : known_)
@@ -130,13 +132,20 @@ class Parser {
     if (auto good = read_environment(); !good) return tl::unexpected(good.error());
     if (!split->script)
       return fail(ErrorKind::InvalidArgument,
-                  "no script to run. For example: regroup run --nproc-per-node=4 train.py.");
+                  fmt::format("no script to run. For example: {} --nproc-per-node=4 train.py.",
+                              called_as_ == CalledAs::Torchrun ? "torchrun" : "regroup run"));
     flags_.script = std::move(*split->script);
     flags_.script_arguments = std::move(split->arguments);
     return std::move(flags_);
   }
 
  private:
+  static RunFlags defaults(CalledAs called_as) {
+    RunFlags flags;
+    if (called_as == CalledAs::Torchrun) flags.exit_code = flags.report = "torchrun";
+    return flags;
+  }
+
   Result<void> read_environment() {
     for (const TorchrunOption& of : kTorchrunOptions) {
       const std::string variable = variable_of(of.name);
@@ -149,15 +158,19 @@ class Parser {
       if (auto good = option->takes_value ? set(*option, text) : set_flag(*option, text); !good)
         return good;
     }
-    if (const char* file = environment_(variable_of(kSecretFile).c_str());
-        file != nullptr && !flags_.given.contains(std::string(kSecretFile))) {
-      flags_.given[std::string(kSecretFile)] = variable_of(kSecretFile);
-      flags_.rdzv_secret_file = file;
-    }
+    take_variable(kSecretFile, flags_.rdzv_secret_file);
+    take_variable(kChildren, flags_.workers.children);
     if (flags_.python.empty())
       if (const char* python = environment_("PYTHON_EXEC"); python != nullptr)
         flags_.python = python;
     return {};
+  }
+
+  void take_variable(std::string_view option, std::string& value) {
+    const char* text = environment_(variable_of(option).c_str());
+    if (text == nullptr || flags_.given.contains(std::string(option))) return;
+    flags_.given[std::string(option)] = variable_of(option);
+    value = text;
   }
 
   // A flag's variable is a number. It can turn the flag on, but not off.
@@ -184,8 +197,9 @@ class Parser {
     if (option.name == "duplicate-stdout-filters") flags_.workers.out_filters = value;
     if (option.name == "duplicate-stderr-filters") flags_.workers.err_filters = value;
     if (option.name.starts_with("duplicate-")) return {};
-    const bool is_seconds = option.value_name == "SECONDS";
-    if (is_seconds && !is_number(value)) return wrong(source, value, "a number of seconds");
+    // Kept as text: only that it is a time matters.
+    if (option.name == "monitor-interval" && !seconds_of(value))
+      return wrong(source, value, kTakesTime);
     CLI::Option* target = command_.get_option("--" + option.name);
     try {
       target->clear();
@@ -193,7 +207,7 @@ class Parser {
       target->run_callback();
     } catch (const CLI::Error&) {
       return wrong(source, value,
-                   is_seconds                    ? "seconds, 0 or more"
+                   option.value_name == "TIME"   ? kTakesTime
                    : option.value_name == "SIZE" ? "a size such as 512MB"
                                                  : "a whole number from 0 to 10000");
     }
@@ -205,6 +219,7 @@ class Parser {
   }
 
   const Environment& environment_;
+  const CalledAs called_as_;
   CLI::App app_{"", "regroup"};
   RunFlags flags_;
   CLI::App& command_;  // Writes into the flags.
@@ -214,8 +229,8 @@ class Parser {
 }  // namespace
 
 Result<RunFlags> parse_run_flags(const std::vector<std::string>& words,
-                                 const Environment& environment) {
-  return Parser(environment).parse(words);
+                                 const Environment& environment, CalledAs called_as) {
+  return Parser(environment, called_as).parse(words);
 }
 
 }  // namespace regroup::cli

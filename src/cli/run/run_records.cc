@@ -27,13 +27,17 @@ std::string append(runtime::RecordLog& log, const std::string& line) {
 
 Result<RunRecords> RunRecords::open(const RunFlags& flags) {
   RunRecords records;
-  // torchrun has a third name, dynamic_rendezvous, and nothing behind it either.
+  // torchrun has a third name, dynamic_rendezvous, for its events of the rendezvous, and nothing
+  // behind it. Ours have a file (--rdzv-event-log).
   records.console_ = flags.event_log_handler == "console";
   auto events = open_log(flags, "event-log", flags.event_log);
   if (!events) return tl::unexpected(events.error());
+  auto rendezvous = open_log(flags, "rdzv-event-log", flags.rdzv_event_log);
+  if (!rendezvous) return tl::unexpected(rendezvous.error());
   auto metrics = open_log(flags, "metrics-log", flags.metrics_log);
   if (!metrics) return tl::unexpected(metrics.error());
   records.events_ = std::move(*events);
+  records.rendezvous_ = std::move(*rendezvous);
   records.metrics_ = std::move(*metrics);
   return records;
 }
@@ -45,6 +49,8 @@ std::string RunRecords::tell(const AgentEvent& event) {
     if (console_) event.tell(line);
     return events_ ? append(*events_, line) : "";
   }
+  const auto* rendezvous = std::get_if<RendezvousRecord>(&event.what);
+  if (rendezvous != nullptr && rendezvous_) return append(*rendezvous_, to_json(*rendezvous));
   const auto* metric = std::get_if<MetricRecord>(&event.what);
   if (metric != nullptr && metrics_) return append(*metrics_, to_json(*metric));
   return "";
@@ -52,7 +58,7 @@ std::string RunRecords::tell(const AgentEvent& event) {
 
 std::vector<std::string> RunRecords::close() {
   std::vector<std::string> losses;
-  for (Log* log : {&events_, &metrics_})
+  for (Log* log : {&events_, &rendezvous_, &metrics_})
     if (*log)
       if (auto loss = (*log)->close()) losses.push_back(std::move(*loss));
   return losses;

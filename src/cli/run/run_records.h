@@ -1,4 +1,5 @@
-// Where the events and metrics of a run go: --event-log, --metrics-log, --event-log-handler.
+// Where the events and metrics of a run go: --event-log, --rdzv-event-log, --metrics-log,
+// --event-log-handler.
 #pragma once
 
 #include <optional>
@@ -26,6 +27,7 @@ class RunRecords {
  private:
   bool console_ = false;
   std::optional<runtime::RecordLog> events_;
+  std::optional<runtime::RecordLog> rendezvous_;
   std::optional<runtime::RecordLog> metrics_;
 };
 

@@ -13,6 +13,7 @@ void add_coordinator_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ServeFlags>();
   flags->options.host.port = 29400;
   flags->options.host.coordinator = true;
+  flags->options.host.sessions.names_needed = true;
   CLI::App* command = app.add_subcommand(
       "coordinator",
       "Serve the endpoint where the nodes of runs meet, on a machine that need not train: a login "

@@ -1,16 +1,18 @@
 #include "cli/serve/serve_flags.h"
 
+#include <unistd.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <memory>
 #include <utility>
 
 #include "cli/flags/report.h"
+#include "runtime/common/console.h"
 
 namespace regroup::cli {
 namespace {
@@ -99,11 +101,14 @@ int serve(const ServeFlags& flags) {
   auto& most = options.host.limits;
   most.request_bytes = std::max(most.request_bytes, most.key_bytes + 2 * most.value_bytes);
   most.reply_bytes = std::max(most.reply_bytes, most.value_bytes);
+  // A reader that has stopped holds up nobody here either. One without standard output needs no line.
+  const auto console = runtime::ConsoleWriter::start(STDOUT_FILENO, {});
   const auto served =
-      runtime::run_store_service(options, [](const std::vector<std::string>& addresses) {
+      runtime::run_store_service(options, [&](const std::vector<std::string>& addresses) {
         std::string line = "listening on";
         for (const std::string& address : addresses) line += " " + address;
-        std::cout << line << std::endl;
+        line += '\n';
+        if (console) (*console)->put(line, 1);
       });
   return served ? kOk : report(kBadStart, served.error().message);
 }

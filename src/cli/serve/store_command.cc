@@ -17,6 +17,7 @@
 #include "base/seconds.h"
 #include "cli/flags/cli.h"
 #include "cli/flags/report.h"
+#include "cli/flags/time_flag.h"
 #include "cli/serve/serve_flags.h"
 #include "regroup/store.h"
 
@@ -51,8 +52,8 @@ struct Question {
         (*store)->set_timeout(timeout);
         return store;
       }
-      std::cerr << "no store at " << endpoint << " yet, trying for " << timeout_seconds
-                << " s (--timeout)\n";
+      report(kOk, fmt::format("no store at {} yet, trying for {} s (--timeout)", endpoint,
+                              timeout_seconds));
       options.timeout = timeout - kMoment;
     }
     return connect_tcp_store(options);
@@ -85,8 +86,8 @@ Result<void> get(const Question& question) {
     return fail(ErrorKind::Refused, fmt::format("no key '{}' at {}. Pass --wait to wait for it.",
                                                 question.key, question.endpoint));
   if (!*there)
-    std::cerr << "waiting for '" << question.key << "' for up to " << question.timeout_seconds
-              << " s (--timeout)\n";
+    report(kOk, fmt::format("waiting for '{}' for up to {} s (--timeout)", question.key,
+                            question.timeout_seconds));
   auto value = (*store)->get(question.key);
   if (!value) return tl::unexpected(value.error());
   // As it is, for the next program in the pipe; on a terminal a line end is added.
@@ -128,9 +129,8 @@ void add_question(CLI::App& store, int& exit_code, const char* name, const char*
       });
   for (const auto& [argument, member] : arguments)
     command->add_option(argument, (*question).*member)->required();
-  command->add_option("--timeout", question->timeout_seconds, "Give up after this many seconds")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e6).description(""))
+  takes_time(command->add_option("--timeout", question->timeout_seconds, "When to give up"), 0.001,
+             1e6)
       ->capture_default_str();
   if (std::string_view(name) == "get")
     command->add_flag("--wait", question->wait, "Wait for the key if it is not there yet");

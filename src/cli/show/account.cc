@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/cases.h"
+#include "base/headline.h"
 #include "base/text.h"
 #include "cli/show/failure_report.h"
 #include "cli/show/json_account.h"
@@ -44,12 +45,18 @@ bool is(const AgentEvent& event) {
 }
 
 bool is_for_programs(const AgentEvent& event) {
-  return is<EventRecord>(event) || is<MetricRecord>(event);
+  return is<EventRecord>(event) || is<MetricRecord>(event) || is<RendezvousRecord>(event);
+}
+
+bool is_told(const RendezvousRecord& record, Level level) {
+  if (level == Level::Debug) return true;
+  // What else is worth a line has one of its own.
+  const bool is_info = record.level == RendezvousRecord::Level::Info && !record.rank;
+  return level == Level::Verbose && is_info;
 }
 
 std::string failed(const ProcessFailure& failure) {
-  return fmt::format("rank {} on {} failed: {}", failure.global_rank, failure.host,
-                     first_line(failure.message));
+  return headline(failure.global_rank, failure.host, first_line(failure.message));
 }
 
 std::string restart_of(int restart, int max_restarts) {
@@ -71,6 +78,15 @@ std::string what_follows(const AgentEvent::Failed& failed) {
       return "";
   }
   return "";
+}
+
+// "; ranks 2-3 of 4, in role trainer 0-1 of 2; workers' store at node-1 port 29400"
+std::string places_of(const AgentEvent& event, const AgentEvent::Joined& joined) {
+  if (joined.ranks.empty()) return "";
+  return fmt::format("; ranks {} of {}, in role {} {} of {}; workers' store at {} port {}",
+                     in_ranges(joined.ranks), event.world_size, joined.role,
+                     in_ranges(joined.role_ranks), joined.role_world_size, joined.master_addr,
+                     joined.master_port);
 }
 
 std::string terminal_joined(const AgentEvent& event, Duration took) {
@@ -132,7 +148,7 @@ std::string final_report(const RunResult& result, const View& view, const std::s
 
 std::string account_of(const AgentEvent& event, Level level, const std::string& report) {
   const bool calm = level != Level::Quiet;
-  const bool verbose = level == Level::Verbose;
+  const bool verbose = level >= Level::Verbose;
   const auto if_calm = [&](const std::string& text) { return calm ? ours(text) : ""; };
   const auto if_verbose = [&](const std::string& text) { return verbose ? ours(text) : ""; };
   const auto none = [] { return std::string(); };
@@ -140,9 +156,9 @@ std::string account_of(const AgentEvent& event, Level level, const std::string& 
       [&](const AgentEvent::Waiting& waiting) { return if_calm(waiting.text); },
       [&](const AgentEvent::Progress&) { return none(); },  // For a live line.
       [&](const AgentEvent::Joined& joined) {
-        return if_verbose(fmt::format("round {}: node {} of {}, after {}", event.round,
+        return if_verbose(fmt::format("round {}: node {} of {}, after {}{}", event.round,
                                       event.group_rank, event.group_world_size,
-                                      in_millis(joined.took)));
+                                      in_millis(joined.took), places_of(event, joined)));
       },
       [&](const AgentEvent::Started& started) {
         return if_verbose("workers started in " + in_millis(started.took));
@@ -161,11 +177,16 @@ std::string account_of(const AgentEvent& event, Level level, const std::string& 
       [&](const AgentEvent::Signalled& signalled) { return ours(signalled.text); },
       [&](const AgentEvent::Noted& noted) { return if_verbose(noted.text); },
       [&](const AgentEvent::CheckedIn& checked_in) {
-        return checked_in.text.empty() ? none() : if_calm(checked_in.text);
+        if (!checked_in.text.empty()) return if_calm(checked_in.text);
+        if (event.group_world_size == 1) return none();
+        return if_verbose("every node is done, waited for " + in_millis(checked_in.took));
       },
       [&](const AgentEvent::Ended&) { return report; },
       [&](const EventRecord&) { return none(); },  // Records are for programs.
       [&](const MetricRecord&) { return none(); },
+      [&](const RendezvousRecord& record) {
+        return is_told(record, level) ? ours(record.message) : none();
+      },
   };
   return std::visit(line, event.what);
 }
@@ -175,7 +196,10 @@ std::string terminal_account_of(const AgentEvent& event, const View& view,
   const auto plain = [&] { return account_of(event, view.level, report); };
   if (view.level == Level::Quiet) return plain();
   const Cases line{
-      [&](const AgentEvent::Joined& joined) { return ours(terminal_joined(event, joined.took)); },
+      [&](const AgentEvent::Joined& joined) {
+        return ours(terminal_joined(event, joined.took) +
+                    (view.level == Level::Verbose ? places_of(event, joined) : ""));
+      },
       [&](const AgentEvent::Started& started) {
         return ours(count_of(event.local_world_size, "worker") + " up in " +
                     in_millis(started.took));

@@ -103,6 +103,8 @@ class Adviser {
                has(failure_.tail, std::string(": ").append(kMissing))) {  // Printed by python -m.
       module = failure_.tail.substr(failure_.tail.rfind(kMissing) + kMissing.size());
       module = module.substr(0, module.find_first_of("\r\n;"));
+      // Of a module in a package that is missing: "… (ModuleNotFoundError: No module named 'a')".
+      if (module.starts_with('\'')) module = module.substr(1, module.find('\'', 1) - 1);
     } else {
       return;
     }
@@ -143,8 +145,8 @@ class Adviser {
 
   void hangs() {
     if (!failure_.message.starts_with("hangs: ") || !failure_.stack.empty()) return;
-    add("for Python stacks the next time: pip install py-spy, or regroup.dump_on_hang() in the "
-        "script (docs/hangs.md)");
+    add("for Python stacks the next time, which mostly tell which rank hangs: pip install py-spy, "
+        "or regroup.dump_on_hang() in the script (docs/hangs.md)");
   }
 
   void collectives() {

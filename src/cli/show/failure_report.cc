@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/headline.h"
 #include "base/text.h"
 #include "cli/flags/cli.h"
 #include "regroup/error_file.h"
@@ -95,9 +96,14 @@ bool wrote_files(const WorkersResult& result) {
 }
 
 std::string cause_text(const ProcessFailure& cause, Paint paint) {
-  std::string text = paint.cause(fmt::format("regroup: rank {} on {} failed: {}", cause.global_rank,
-                                             cause.host, first_line(cause.message))) +
+  std::string text = paint.cause("regroup: " + headline(cause.global_rank, cause.host,
+                                                        first_line(cause.message))) +
                      "\n";
+  if (names_nobody(cause.message)) {
+    // What this one did is no more to the point than what any other did.
+    return text + fmt::format("  rank {} (pid {}) was killed at {}, to end them all\n",
+                              cause.global_rank, cause.pid, time_of_day(cause.time_micros));
+  }
   text += fmt::format("  local rank {}, pid {}, at {}, {}\n", cause.local_rank, cause.pid,
                       time_of_day(cause.time_micros),
                       cause.signal_name.empty() ? fmt::format("exit code {}", cause.exit_code)
@@ -111,7 +117,8 @@ std::string cause_text(const ProcessFailure& cause, Paint paint) {
   } else if (cause.message.find('\n') != std::string::npos) {
     text += last_lines(cause.message, kTracebackLines);
   } else if (const std::string tail = last_lines(cause.tail, kTailLines); !tail.empty()) {
-    text += "  the last it wrote to stderr:\n" + tail;
+    text += std::string("  the last it wrote") + (cause.tail_of_both ? "" : " to stderr") + ":\n" +
+            tail;
   }
   return text;
 }
@@ -119,11 +126,14 @@ std::string cause_text(const ProcessFailure& cause, Paint paint) {
 // Many failed alike: one line for each kind of failure.
 std::string others_text(const WorkersResult& result) {
   std::map<std::string, std::vector<int>> alike;
+  std::map<std::string, std::vector<int>> meanwhile;  // Stopped, with something to tell.
   std::vector<int> stopped;
   for (const ProcessFailure& failure : result.failures) {
     if (result.cause && failure.local_rank == result.cause->local_rank) continue;
     if (failure.survived) continue;  // Listed by themselves.
-    if (failure.stopped_by_us) {
+    if (failure.stopped_by_us && !failure.traceback.empty()) {
+      meanwhile[first_line(failure.message)].push_back(failure.global_rank);
+    } else if (failure.stopped_by_us) {
       stopped.push_back(failure.global_rank);
     } else {
       alike[first_line(failure.message)].push_back(failure.global_rank);
@@ -132,13 +142,17 @@ std::string others_text(const WorkersResult& result) {
   std::string text;
   std::vector<int> otherwise;
   std::size_t ways = 0;
-  for (const auto& [message, ranks] : alike) {
-    if (++ways <= kWays) {
-      text += fmt::format("  {} failed after that: {}\n", ranks_in_words(ranks), message);
-    } else {
-      otherwise.insert(otherwise.end(), ranks.begin(), ranks.end());
+  const auto list = [&](const char* when, const std::map<std::string, std::vector<int>>& kinds) {
+    for (const auto& [message, ranks] : kinds) {
+      if (++ways <= kWays) {
+        text += fmt::format("  {} failed {}: {}\n", ranks_in_words(ranks), when, message);
+      } else {
+        otherwise.insert(otherwise.end(), ranks.begin(), ranks.end());
+      }
     }
-  }
+  };
+  list("after that", alike);
+  list("as well", meanwhile);
   if (!otherwise.empty()) text += "  " + ranks_in_words(otherwise) + " failed in yet other ways\n";
   if (!stopped.empty())
     text += "  " + ranks_in_words(stopped) +

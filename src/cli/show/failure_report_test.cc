@@ -74,6 +74,16 @@ TEST_F(FailureReport, BeginsWithTheCause) {
             "  local rank 1, pid 4712, at 22:13:20, exit code 3\n");
 }
 
+TEST_F(FailureReport, NamesNobodyForAHangIfNobodyCanBeTold) {
+  auto killed = failed(1, -9, "hangs: cannot tell which rank is to blame; workers have slept");
+  killed.stack = "train.py:5 in step\n";
+  EXPECT_THAT(failure_report(of({killed})),
+              testing::StartsWith("regroup: the run hangs: cannot tell which rank is to blame; "
+                                  "workers have slept\n"
+                                  "  rank 9 (pid 4712) was killed at 22:13:20, to end them all\n"));
+  EXPECT_THAT(failure_report(of({killed})), testing::Not(testing::HasSubstr("train.py")));
+}
+
 TEST_F(FailureReport, ShowsAllThereIsInThisOrder) {
   auto cause = failed(0, -11, "killed by SIGSEGV (segmentation fault)");
   cause.signal_name = "SIGSEGV";
@@ -95,6 +105,22 @@ TEST_F(FailureReport, ShowsAllThereIsInThisOrder) {
             "  rank 11 failed after that: KeyError: 1\n"
             "  ranks 9, 10: stopped because of it\n"
             "  logs: /logs\n");
+}
+
+TEST_F(FailureReport, OneThatHasItsOwnTracebackWasNotJustStopped) {
+  auto own = stopped(1);
+  own.message = "RuntimeError: connection closed by peer";
+  own.traceback = "Traceback (most recent call last):\nRuntimeError: connection closed by peer";
+  EXPECT_THAT(failure_report(of({failed(0, 1, "a"), own, stopped(2)})),
+              EndsWith("  rank 9 failed as well: RuntimeError: connection closed by peer\n"
+                       "  rank 10: stopped because of it\n"));
+}
+
+TEST_F(FailureReport, SaysWhetherTheLastLinesAreOfBothStreams) {
+  auto cause = failed(1, 1, "a");
+  cause.tail = "one\n";
+  cause.tail_of_both = true;
+  EXPECT_THAT(failure_report(of({cause})), EndsWith("  the last it wrote:\n    one\n"));
 }
 
 TEST_F(FailureReport, EndsWithWhatMayBeTried) {

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/cases.h"
+#include "base/headline.h"
 #include "base/json_text.h"
 #include "cli/show/failure_report.h"
 
@@ -34,6 +35,12 @@ std::string array(const std::vector<std::string>& texts) {
   std::string json;
   for (const std::string& text : texts)
     json += (json.empty() ? "\"" : ", \"") + json_escaped(text) + "\"";
+  return "[" + json + "]";
+}
+
+std::string array(const std::vector<int>& numbers) {
+  std::string json;
+  for (const int number : numbers) json += (json.empty() ? "" : ", ") + std::to_string(number);
   return "[" + json + "]";
 }
 
@@ -95,8 +102,7 @@ const char* name_of(Ending ending) {
 }
 
 std::string failed_text(const ProcessFailure& failure) {
-  return fmt::format("rank {} on {} failed: {}", failure.global_rank, failure.host,
-                     failure.message);
+  return headline(failure.global_rank, failure.host, failure.message);
 }
 
 std::string ended_text(const RunResult& result) {
@@ -179,6 +185,12 @@ std::string json_account_of(const AgentEvent& event, View::Level level, std::int
         return object.add("local_world_size", event.local_world_size)
             .add("world_size", event.world_size)
             .add("took_ms", millis(joined.took))
+            .add("master_addr", joined.master_addr)
+            .add("master_port", joined.master_port)
+            .raw("ranks", array(joined.ranks))
+            .add("role", joined.role)
+            .raw("role_ranks", array(joined.role_ranks))
+            .add("role_world_size", joined.role_world_size)
             .text();
       },
       [&](const AgentEvent::Started& started) {
@@ -220,11 +232,16 @@ std::string json_account_of(const AgentEvent& event, View::Level level, std::int
         return begin("warning", "signalled", signalled.text).text();
       },
       [&](const AgentEvent::Noted& noted) {
-        return level == View::Level::Verbose ? begin("debug", "noted", noted.text).text() : "";
+        return level >= View::Level::Verbose ? begin("debug", "noted", noted.text).text() : "";
       },
       [&](const AgentEvent::CheckedIn& checked_in) {
-        if (!calm || checked_in.text.empty()) return none();
-        return begin("warning", "checked_in", checked_in.text).text();
+        const bool is_well = checked_in.text.empty();
+        if (!calm || (is_well && (level != View::Level::Verbose || event.group_world_size == 1)))
+          return none();
+        return begin(is_well ? "info" : "warning", "checked_in",
+                     is_well ? "every node is done" : checked_in.text)
+            .add("took_ms", millis(checked_in.took))
+            .text();
       },
       [&](const AgentEvent::Ended& ended) {
         const bool failed = ended.result.failed();
@@ -235,6 +252,10 @@ std::string json_account_of(const AgentEvent& event, View::Level level, std::int
       [&](const AgentEvent::Progress&) { return none(); },  // For a live line.
       [&](const EventRecord&) { return none(); },           // Records have files of their own.
       [&](const MetricRecord&) { return none(); },
+      [&](const RendezvousRecord& record) {
+        if (level != View::Level::Debug) return none();
+        return begin("debug", "rendezvous", record.message).text();
+      },
   };
   return std::visit(line, event.what);
 }

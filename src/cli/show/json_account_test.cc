@@ -25,7 +25,13 @@ TEST(JsonAccount, ALineHasItsTimeLevelEventAndText) {
 
 TEST(JsonAccount, OfARound) {
   EXPECT_EQ(
-      json_account_of({.what = Event::Joined{2500us},
+      json_account_of({.what = Event::Joined{.took = 2500us,
+                                             .master_addr = "n1",
+                                             .master_port = 29500,
+                                             .ranks = {2, 3},
+                                             .role_ranks = {0, 1},
+                                             .role = "trainer",
+                                             .role_world_size = 4},
                        .round = 3,
                        .group_rank = 1,
                        .group_world_size = 4,
@@ -34,7 +40,8 @@ TEST(JsonAccount, OfARound) {
                       Level::Calm, kWhen),
       kTime + R"("level": "info", "event": "joined", "text": "round 3: node 1 of 4", "round": 3, )"
               R"("group_rank": 1, "group_world_size": 4, "local_world_size": 2, "world_size": 8, )"
-              R"("took_ms": 2.5})");
+              R"("took_ms": 2.5, "master_addr": "n1", "master_port": 29500, "ranks": [2, 3], )"
+              R"("role": "trainer", "role_ranks": [0, 1], "role_world_size": 4})");
 }
 
 TEST(JsonAccount, OfAFailureHasAllThatIsKnown) {

@@ -18,6 +18,7 @@ struct View {
     Quiet,    // Prints what went wrong.
     Calm,     // Also what the run waits for, and why workers are started again.
     Verbose,  // Also what goes well.
+    Debug,    // Also every step of the rendezvous.
   };
   enum class Report { Regroup, Torchrun };
 

@@ -72,7 +72,8 @@ Effects Agent::begin() {
 }
 
 Effects Agent::join() {
-  state_ = State::Init;
+  // A group that was stopped stays stopped until it is started again.
+  if (state_ != State::Init) state_ = State::Stopped;
   doing_ = Doing::Joining;
   order_ = {};
   wait_until_.reset();
@@ -84,7 +85,7 @@ Effects Agent::on_joined(std::optional<int> told, std::optional<int> max_restart
   told_count_ = told;
   if (max_restarts) settings_.max_restarts = *max_restarts;
   // A signal that came while the join could not be given up any more.
-  if (signal_ != 0) return leave(Ending::Signalled, false);
+  if (signal() != 0) return leave(Ending::Signalled, false);
   doing_ = Doing::Starting;
   return {Start{restart_count()}};
 }
@@ -92,7 +93,7 @@ Effects Agent::on_joined(std::optional<int> told, std::optional<int> max_restart
 Effects Agent::on_join_failed(JoinFailure why, const Order& end) {
   if (doing_ != Doing::Joining) return {};
   note_end(end);
-  if (signal_ != 0) return leave(Ending::Signalled, false);
+  if (signal() != 0) return leave(Ending::Signalled, false);
   switch (why) {
     case JoinFailure::NotNeeded:
       state_ = State::Succeeded;
@@ -113,23 +114,55 @@ void Agent::on_started() {
   doing_ = Doing::Running;
   state_ = State::Healthy;
   failed_ = false;
+  stopped_with_us_ = false;
+  undecided_ = false;
 }
 
-Effects Agent::on_worker_failed(Instant now) {
+Effects Agent::on_worker_failed(Instant now, bool looks_signalled) {
+  if (signal() != 0) {
+    // This node goes away, and the others will hear that. Our failure would cost them a restart.
+    stopped_with_us_ = looks_signalled;
+    if (looks_signalled) return {};
+    untold_until_ = now;
+    return tell_failure(Then::End);
+  }
+  if (looks_signalled && doing_ == Doing::Running) {
+    failed_ = true;
+    hold_ = Hold{now + settings_.signal_wait, {}};
+    return {};
+  }
+  return judge_failure(now);
+}
+
+Effects Agent::judge_failure(Instant now) {
   untold_until_ = now + settings_.news_limit;
   if (doing_ != Doing::Running)
-    return tell_failure(doing_ == Doing::Stopping && then_ == AfterStop::Rejoin ? Then::Rejoin
-                                                                                : Then::End);
+    return both({Report{}},
+                tell_failure(doing_ == Doing::Stopping && then_ == AfterStop::Rejoin ? Then::Rejoin
+                                                                                     : Then::End));
   failed_ = true;
-  if (told_count_) return tell_decision();
-  return remaining_ > 0 ? tell_failure(Then::Restart, restart_count() + 1)
-                        : tell_failure(Then::End);
+  if (told_count_) return both({Report{}}, tell_decision());
+  return both({Report{}}, remaining_ > 0 ? tell_failure(Then::Restart, restart_count() + 1)
+                                         : tell_failure(Then::End));
+}
+
+// No signal has come to us: the worker has failed by itself.
+Effects Agent::end_hold(Instant now) {
+  const Hold hold = *std::exchange(hold_, {});
+  Effects effects = judge_failure(now);
+  return hold.end ? both(std::move(effects), judge_end(*hold.end, now)) : effects;
 }
 
 Effects Agent::tell_failure(Then then, int restart) {
-  if (!untold_until_) return {};
+  if (!untold_until_) return then == Then::Restart ? tell_restart(restart) : Effects{};
   untold_until_.reset();
+  undecided_ = then == Then::Undecided;
   return {TellFailure{then, restart}};
+}
+
+Effects Agent::tell_restart(int restart) {
+  if (!std::exchange(undecided_, false)) return {};
+  return {Tell{Tell::What::Restart, "", restart}};
 }
 
 // Where the order in force decides nothing about the failure, people are told later.
@@ -151,20 +184,33 @@ Effects Agent::tell_decision() {
 
 Effects Agent::on_start_failed() {
   CHECK(doing_ == Doing::Starting);
-  state_ = State::Failed;
+  if (signal() != 0) {  // It came while they were being started.
+    state_ = State::Stopped;
+    return leave(Ending::Signalled, false);
+  }
+  state_ = State::Unknown;  // Some may have run for a moment.
   return leave(Ending::CouldNotStart, false);
 }
 
 Effects Agent::on_group_over(GroupEnd end, Instant now) {
-  if (doing_ != Doing::Running && doing_ != Doing::Stopping) return {};
+  if (!has_workers()) return {};
+  if (hold_ && end != GroupEnd::Survived) {
+    hold_->end = end;
+    return {};
+  }
+  hold_.reset();
+  return judge_end(end, now);
+}
+
+Effects Agent::judge_end(GroupEnd end, Instant now) {
   const bool told_to_end = doing_ == Doing::Stopping && then_ == AfterStop::End;
   const bool ordered = doing_ == Doing::Stopping && !failed_;
   doing_ = Doing::Nothing;
   if (end == GroupEnd::Survived) {
-    state_ = State::Failed;
+    state_ = State::Unknown;
     return leave(Ending::LeftBehind, false);
   }
-  if (signal_ != 0) {
+  if (signal() != 0) {
     state_ = State::Stopped;
     return leave(Ending::Signalled, false);
   }
@@ -232,8 +278,23 @@ Effects Agent::on_order(Order order) {
   note_end(order);
   order_ = std::move(order);
   order_is_told_ = false;
+  drop_hold();
   Effects told = tell_decision();  // Before the order is followed: that may forget it.
   return both(std::move(told), follow_order());
+}
+
+// The round is over for another reason, so the coordinator need not hear of our worker.
+void Agent::drop_hold() {
+  const bool ends_round =
+      order_.kind == Order::Kind::Rejoin || order_.kind == Order::Kind::RunFailed;
+  if (!hold_ || !ends_round) return;
+  const Hold hold = *std::exchange(hold_, {});
+  // People hear of it if that reason is a failure, too: ours may be what began it.
+  if (order_.is_failure) untold_until_ = hold.until;
+  failed_ = false;
+  if (!hold.end) return;
+  state_ = State::Stopped;
+  doing_ = Doing::Asking;  // The answer is here.
 }
 
 Effects Agent::follow_order() {
@@ -313,7 +374,7 @@ Effects Agent::follow_at_the_end() {
       return {};
     case Order::Kind::Over:
     case Order::Kind::Closed:
-      return checked_in(order_.text, leave(ending_, close_));
+      return checked_in(order_.text, leave(ending_, close_ && !order_.others_go_on));
     case Order::Kind::Rejoin: {
       if (order_.restart_count) told_count_ = order_.restart_count;
       Effects told = tell_order();
@@ -337,6 +398,7 @@ void Agent::on_reach(bool reachable, Instant now) {
 }
 
 std::optional<Instant> Agent::next_deadline() const {
+  if (hold_) return hold_->until;
   if (untold_until_) return untold_until_;  // The nearest. The others are looked at after it.
   if (doing_ == Doing::CheckingIn && unreached_since_)
     return std::min(*wait_until_, *unreached_since_ + settings_.coordinator_limit);
@@ -347,6 +409,7 @@ std::optional<Instant> Agent::next_deadline() const {
 Effects Agent::on_time(Instant now) {
   const auto deadline = next_deadline();
   if (!deadline || now < *deadline) return {};
+  if (hold_) return end_hold(now);
   if (untold_until_) return tell_failure(Then::Undecided);
   if (doing_ == Doing::CheckingIn)
     return checked_in(now >= *wait_until_
@@ -354,8 +417,15 @@ Effects Agent::on_time(Instant now) {
                           : "the coordinator is gone; the other nodes are not waited for",
                       leave(ending_, close_));
   // Nobody is there to decide. As far as we know, there is a restart left, or there is none.
-  if (order_.kind != Order::Kind::None || *told_count_ >= settings_.max_restarts) return fail();
-  return join();
+  const auto nobody = [](std::string what) {
+    return Tell{Tell::What::Nobody,
+                "the coordinator has not said in time what follows from it; " + std::move(what)};
+  };
+  if (order_.kind != Order::Kind::None)
+    return both({nobody("the run is closed, so this node ends")}, fail());
+  if (*told_count_ >= settings_.max_restarts)
+    return both({nobody("as far as this node knows, no restart is left")}, fail());
+  return both({nobody("a restart is left, so this node joins again")}, join());
 }
 
 Effects Agent::leave(Ending ending, bool close) {
@@ -370,18 +440,24 @@ Effects Agent::on_left() {
   return {Finish{ending_}};
 }
 
-Effects Agent::on_signal(int number) {
-  const bool again = signal_ != 0;
-  signal_ = number;
+Effects Agent::on_signal(const StopSignal& signal, Instant now) {
+  const SignalMeaning heard = signals_.hear(signal, now);
+  if (heard == SignalMeaning::Echo) return {};
+  const auto hold = std::exchange(hold_, {});
+  if (hold) {
+    failed_ = false;
+    stopped_with_us_ = true;
+  }
   switch (doing_) {
     case Doing::Joining:
       return {GiveUpJoin{}};
     case Doing::Running:
     case Doing::Stopping:
-      if (again) return {Kill{}};
+      if (hold && hold->end) return judge_end(*hold->end, now);
+      if (heard == SignalMeaning::Again) return {Kill{}};
       doing_ = Doing::Stopping;
       then_ = AfterStop::End;
-      return both(tell_failure(Then::End), {Stop{number, settings_.grace}});
+      return both(tell_failure(Then::End), {Stop{signal.number, settings_.grace}});
     case Doing::Asking:
       return leave(Ending::Signalled, false);
     case Doing::CheckingIn:

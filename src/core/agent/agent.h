@@ -14,8 +14,12 @@
 
 #include "base/instant.h"
 #include "core/agent/order.h"
+#include "core/supervision/stop_signals.h"
 
 namespace regroup::core::agent {
+
+using supervision::SignalMeaning;
+using supervision::StopSignal;
 
 // The states of the original.
 enum class State { Unknown, Init, Healthy, Unhealthy, Stopped, Succeeded, Failed };
@@ -51,6 +55,10 @@ struct Settings {
   // People are told of a failure here together with what follows from it, if that is decided within
   // so long.
   Duration news_limit = 1s;
+  // A worker's end that looks like the work of a signal to all processes is not judged before so
+  // long: if the signal comes to us as well, the worker was stopped with us. The others are stopped
+  // meanwhile.
+  Duration signal_wait = 250ms;
 };
 
 // How the agent's part ended.
@@ -84,6 +92,11 @@ struct Kill {
 struct GiveUpJoin {
   friend bool operator==(const GiveUpJoin&, const GiveUpJoin&) = default;
 };
+// The first of our workers has failed: the coordinator is to know, before anything else is done
+// about it.
+struct Report {
+  friend bool operator==(const Report&, const Report&) = default;
+};
 // What follows from the failure of our workers is for the coordinator to decide: it must know of
 // it.
 struct Ask {
@@ -101,14 +114,16 @@ struct Tell {
     FailedElsewhere,  // The same, because a worker of another node failed.
     RunFailed,        // Another node says so.
     CheckedIn,        // Every node's end is known, or is not waited for any longer.
+    Restart,          // It follows from a failure here that was told of before it was decided.
+    Nobody,           // Nobody has said what follows from a failure here: `text` says what does.
   };
   What what = What::MembersChanged;
   std::string text = {};
-  int restart = 0;  // Of FailedElsewhere: the number of the restart that follows.
+  int restart = 0;  // Of FailedElsewhere and Restart: the number of the restart that follows.
   friend bool operator==(const Tell&, const Tell&) = default;
 };
 // For people to know: a worker of ours failed, and what follows from it. Once for each
-// on_worker_failed().
+// on_worker_failed(), unless the worker was stopped with us.
 struct TellFailure {
   enum class Then {
     Restart,    // All are started again, for the `restart`th time.
@@ -129,8 +144,8 @@ struct Finish {
   Ending ending = Ending::Succeeded;
   friend bool operator==(const Finish&, const Finish&) = default;
 };
-using Effect = std::variant<Join, Start, Stop, Kill, GiveUpJoin, Ask, CheckIn, Tell, TellFailure,
-                            Leave, Finish>;
+using Effect = std::variant<Join, Start, Stop, Kill, GiveUpJoin, Report, Ask, CheckIn, Tell,
+                            TellFailure, Leave, Finish>;
 using Effects = std::vector<Effect>;
 
 // How a group of workers ended.
@@ -153,7 +168,8 @@ class Agent {
   void on_started();
   Effects on_start_failed();
   // The first of them, by itself. From now on the group's end is its own doing.
-  Effects on_worker_failed(Instant now);
+  // `looks_signalled`: as if by a signal that came to all processes (supervision::looks_signalled).
+  Effects on_worker_failed(Instant now, bool looks_signalled = false);
   Effects on_group_over(GroupEnd end, Instant now);
   // What this node is to do now; it stays in force until the next one, or the next join.
   Effects on_order(Order order);
@@ -161,7 +177,11 @@ class Agent {
   void on_reach(bool reachable, Instant now);
   Effects on_left();
   // The first asks, the next one does not ask any more.
-  Effects on_signal(int number);
+  Effects on_signal(const StopSignal& signal, Instant now);
+  // What on_signal() would make of it; a question.
+  SignalMeaning meaning(const StopSignal& signal, Instant now) const {
+    return signals_.meaning(signal, now);
+  }
   // next_deadline() has come.
   Effects on_time(Instant now);
   std::optional<Instant> next_deadline() const;
@@ -171,7 +191,10 @@ class Agent {
   int max_restarts() const { return settings_.max_restarts; }
   int restart_count() const { return told_count_.value_or(settings_.max_restarts - remaining_); }
   int remaining_restarts() const { return std::max(settings_.max_restarts - restart_count(), 0); }
-  int signal() const { return signal_; }
+  int signal() const { return signals_.first(); }  // 0: none.
+  // A worker of the last start ended by a signal that came to us, too: it has not failed.
+  bool stopped_with_us() const { return stopped_with_us_; }
+  bool has_workers() const { return doing_ == Doing::Running || doing_ == Doing::Stopping; }
   Ending ending() const { return ending_; }  // Once it leaves; before that it means nothing.
   // Why the run is over for good, if it was not for a worker of ours; empty: it is not.
   // `is_failure`: a worker of another node has failed.
@@ -186,8 +209,17 @@ class Agent {
  private:
   // What a stop is for.
   enum class AfterStop { Rejoin, End };
+  // A failure of ours that may be none.
+  struct Hold {
+    Instant until;                // It is judged then.
+    std::optional<GroupEnd> end;  // The group's, if it came meanwhile.
+  };
 
   Effects join();
+  Effects judge_failure(Instant now);
+  Effects judge_end(GroupEnd end, Instant now);
+  Effects end_hold(Instant now);
+  void drop_hold();
   Effects leave(Ending ending, bool close);
   Effects ask(Instant now);
   Effects check_in(Ending ending, Instant now);
@@ -202,6 +234,7 @@ class Agent {
   // Nothing, if people know already what follows from the failure of our worker.
   Effects tell_failure(TellFailure::Then then, int restart = 0);
   Effects tell_decision();
+  Effects tell_restart(int restart);
   void note_end(const Order& order);
 
   Settings settings_;
@@ -213,11 +246,14 @@ class Agent {
   bool failed_ = false;
   int remaining_;
   std::optional<int> told_count_;  // By a coordinator.
-  int signal_ = 0;
+  supervision::StopSignals signals_;
+  std::optional<Hold> hold_;
+  bool stopped_with_us_ = false;
   Order order_;
   bool order_is_told_ = false;
   std::optional<Instant> wait_until_;       // For a decision, or for the others at the end.
   std::optional<Instant> untold_until_;     // A failure here: what follows is to be decided.
+  bool undecided_ = false;                  // A failure here was told of without what follows.
   std::optional<Instant> unreached_since_;  // The coordinator.
   Verdict verdict_;
   std::string end_note_;

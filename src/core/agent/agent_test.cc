@@ -71,11 +71,13 @@ TEST(Agent, RestartsAsLongAsTheBudgetLasts) {
 
 TEST(Agent, KnowsAtOnceWhatFollowsFromAFailureWhereItCountsItsOwnRestarts) {
   Agent agent = running(1);
-  EXPECT_THAT(agent.on_worker_failed(at(0s)), only(TellFailure{Then::Restart, 1}));
+  EXPECT_THAT(agent.on_worker_failed(at(0s)),
+              ElementsAre(Effect(Report{}), Effect(TellFailure{Then::Restart, 1})));
   agent.on_group_over(GroupEnd::Failed, at(0s));
   agent.on_joined();
   agent.on_started();
-  EXPECT_THAT(agent.on_worker_failed(at(1s)), only(TellFailure{Then::End}));
+  EXPECT_THAT(agent.on_worker_failed(at(1s)),
+              ElementsAre(Effect(Report{}), Effect(TellFailure{Then::End})));
 }
 
 TEST(Agent, JoinsAgainForNothingWhenTheMembersChange) {
@@ -84,8 +86,11 @@ TEST(Agent, JoinsAgainForNothingWhenTheMembersChange) {
               ElementsAre(Effect(kTellMoreNodes), Effect(Stop{15, 30s})));
   EXPECT_THAT(agent.on_order(kMoreNodes), IsEmpty());  // Once.
   EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(0s)), only(Join{}));
-  EXPECT_EQ(agent.state(), State::Init);
+  EXPECT_EQ(agent.state(), State::Stopped);
   EXPECT_THAT(agent.on_joined(), only(Start{0}));
+  EXPECT_EQ(agent.state(), State::Stopped);
+  agent.on_started();
+  EXPECT_EQ(agent.state(), State::Healthy);
   EXPECT_EQ(agent.remaining_restarts(), 1);
 }
 
@@ -110,16 +115,77 @@ TEST(Agent, WorkersThatSucceedDuringAStopAreDone) {
 
 TEST(Agent, ASignalStopsTheWorkersAndLeavesTheRunToTheOthers) {
   Agent agent = running(3);
-  EXPECT_THAT(agent.on_signal(2), only(Stop{2, 30s}));
-  EXPECT_THAT(agent.on_signal(15), only(Kill{}));
+  EXPECT_THAT(agent.on_signal({2}, at(0s)), only(Stop{2, 30s}));
+  EXPECT_THAT(agent.on_signal({15}, at(0s)), only(Kill{}));
   EXPECT_THAT(agent.on_group_over(GroupEnd::Stopped, at(0s)), only(Leave{false}));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Signalled}));
+}
+
+TEST(Agent, ADoubledSignalLeavesTheGrace) {
+  Agent agent = running(3);
+  EXPECT_THAT(agent.on_signal({15}, at(10s)), only(Stop{15, 30s}));
+  EXPECT_EQ(agent.meaning({15}, at(10s + 5ms)), SignalMeaning::Echo);
+  EXPECT_THAT(agent.on_signal({15}, at(10s + 5ms)), IsEmpty());
+  EXPECT_THAT(agent.on_signal({15}, at(12s)), only(Kill{}));
+}
+
+// ---- A signal that comes to us and to our workers ----
+
+TEST(Agent, AWorkerThatASignalEndedJustBeforeWeGotItWasStoppedWithUs) {
+  Agent agent = running(3);
+  EXPECT_THAT(agent.on_worker_failed(at(10s), true), IsEmpty());
+  EXPECT_THAT(agent.on_signal({15}, at(10s + 20ms)), only(Stop{15, 30s}));
+  EXPECT_EQ(agent.next_deadline(), std::nullopt);
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(11s)), only(Leave{false}));
+  EXPECT_TRUE(agent.stopped_with_us());
+  EXPECT_THAT(agent.on_left(), only(Finish{Ending::Signalled}));
+}
+
+TEST(Agent, ItWasAlsoStoppedWithUsIfAllOfThemHaveEndedBefore) {
+  Agent agent = running(3);
+  agent.on_worker_failed(at(10s), true);
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(10s + 5ms)), IsEmpty());
+  EXPECT_THAT(agent.on_signal({2}, at(10s + 20ms)), only(Leave{false}));
+  EXPECT_TRUE(agent.stopped_with_us());
+  EXPECT_THAT(agent.on_left(), only(Finish{Ending::Signalled}));
+}
+
+TEST(Agent, AWorkerThatIsSeenToHaveEndedWhenWeWereSignalledWasStoppedWithUs) {
+  Agent agent = running(3);
+  agent.on_signal({15}, at(10s));
+  EXPECT_THAT(agent.on_worker_failed(at(10s), true), IsEmpty());
+  EXPECT_TRUE(agent.stopped_with_us());
+}
+
+TEST(Agent, AnEndOfAnotherKindIsToldThoughWeWereSignalled) {
+  Agent agent = running(3);
+  agent.on_signal({15}, at(10s));
+  EXPECT_THAT(agent.on_worker_failed(at(10s)), only(TellFailure{Then::End}));
+  EXPECT_FALSE(agent.stopped_with_us());
+}
+
+TEST(Agent, AWorkerThatASignalEndedAloneIsStartedAgain) {
+  Agent agent = running(1);
+  agent.on_worker_failed(at(10s), true);
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(10s + 5ms)), IsEmpty());
+  EXPECT_EQ(agent.next_deadline(), at(10s + 250ms));
+  EXPECT_THAT(agent.on_time(at(10s + 250ms)),
+              ElementsAre(Effect(Report{}), Effect(TellFailure{Then::Restart, 1}), Effect(Join{})));
+  EXPECT_THAT(agent.on_joined(), only(Start{1}));
+}
+
+TEST(Agent, TheWaitForASignalIsOverBeforeSlowWorkersHaveEnded) {
+  Agent agent = running(1);
+  agent.on_worker_failed(at(10s), true);
+  EXPECT_THAT(agent.on_time(at(10s + 250ms)),
+              ElementsAre(Effect(Report{}), Effect(TellFailure{Then::Restart, 1})));
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(12s)), only(Join{}));
 }
 
 TEST(Agent, ASignalEndsAJoin) {
   Agent agent({});
   agent.begin();
-  EXPECT_THAT(agent.on_signal(15), only(GiveUpJoin{}));
+  EXPECT_THAT(agent.on_signal({15}, at(0s)), only(GiveUpJoin{}));
   EXPECT_THAT(agent.on_join_failed(JoinFailure::GivenUp), only(Leave{false}));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Signalled}));
 }
@@ -127,7 +193,7 @@ TEST(Agent, ASignalEndsAJoin) {
 TEST(Agent, ASignalThatTheJoinDidNotHeedStartsNobody) {
   Agent agent({});
   agent.begin();
-  agent.on_signal(15);
+  agent.on_signal({15}, at(0s));
   EXPECT_THAT(agent.on_joined(), only(Leave{false}));
 }
 
@@ -135,10 +201,18 @@ TEST(Agent, ASignalEndsTheWaitForTheOthersAndDoesNotEndTheirRun) {
   Agent agent = running();
   agent.on_group_over(GroupEnd::Succeeded, at(0s));
   EXPECT_THAT(
-      agent.on_signal(15),
+      agent.on_signal({15}, at(0s)),
       ElementsAre(Effect(Tell{What::CheckedIn, "the other nodes are not waited for any longer"}),
                   Effect(Leave{false})));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Signalled}));
+}
+
+TEST(Agent, WhoIsDoneLeavesARoundThatBrokeToTheOthers) {
+  Agent agent = running();
+  agent.on_group_over(GroupEnd::Succeeded, at(0s));
+  EXPECT_THAT(agent.on_order({.kind = Kind::Over, .text = "a node is gone", .others_go_on = true}),
+              ElementsAre(Effect(Tell{What::CheckedIn, "a node is gone"}), Effect(Leave{false})));
+  EXPECT_THAT(agent.on_left(), only(Finish{Ending::Succeeded}));
 }
 
 TEST(Agent, ASpareThatWasNotNeededSucceeds) {
@@ -165,10 +239,19 @@ TEST(Agent, LocalTroubleNeverClosesTheRun) {
   starting.begin();
   starting.on_joined();
   EXPECT_THAT(starting.on_start_failed(), only(Leave{false}));
+  EXPECT_EQ(starting.state(), State::Unknown);
   EXPECT_THAT(starting.on_left(), only(Finish{Ending::CouldNotStart}));
+
+  Agent interrupted({.max_restarts = 5});
+  interrupted.begin();
+  interrupted.on_joined();
+  EXPECT_THAT(interrupted.on_signal({15}, at(0s)), testing::IsEmpty());
+  EXPECT_THAT(interrupted.on_start_failed(), only(Leave{false}));
+  EXPECT_THAT(interrupted.on_left(), only(Finish{Ending::Signalled}));
 
   Agent stuck = running(5);
   EXPECT_THAT(stuck.on_group_over(GroupEnd::Survived, at(0s)), only(Leave{false}));
+  EXPECT_EQ(stuck.state(), State::Unknown);
   EXPECT_THAT(stuck.on_left(), only(Finish{Ending::LeftBehind}));
 }
 
@@ -212,17 +295,19 @@ TEST(CoordinatedAgent, WaitsForTheWordAboutItsOwnFailure) {
 
 TEST(CoordinatedAgent, TellsOfAFailureWithoutTheWordIfThatIsLate) {
   Agent agent = coordinated();
-  EXPECT_THAT(agent.on_worker_failed(at(0s)), IsEmpty());
+  EXPECT_THAT(agent.on_worker_failed(at(0s)), only(Report{}));
   agent.on_group_over(GroupEnd::Failed, at(500ms));
   EXPECT_EQ(agent.next_deadline(), at(1s));
   EXPECT_THAT(agent.on_time(at(1s)), only(TellFailure{Then::Undecided}));
   EXPECT_EQ(agent.next_deadline(), at(15500ms));
-  EXPECT_THAT(agent.on_order(failure(1, true)), only(Join{}));
+  // The restart is told of when it is decided.
+  EXPECT_THAT(agent.on_order(failure(1, true)),
+              ElementsAre(Effect(Tell{What::Restart, "", 1}), Effect(Join{})));
 }
 
 TEST(CoordinatedAgent, AFailureThatEndsTheRunPromisesNoRestart) {
   Agent agent = coordinated(0, 3);
-  EXPECT_THAT(agent.on_worker_failed(at(0s)), IsEmpty());
+  EXPECT_THAT(agent.on_worker_failed(at(0s)), only(Report{}));
   EXPECT_THAT(agent.on_order({.kind = Kind::RunFailed, .is_ours = true, .note = "exit code 7"}),
               only(TellFailure{Then::End}));
 }
@@ -235,15 +320,50 @@ TEST(CoordinatedAgent, AFailureWhileTheMembersChangeCostsNoRestart) {
                           Effect(Stop{15, 30s})));
   Agent after = coordinated();
   after.on_order(kMoreNodes);
-  EXPECT_THAT(after.on_worker_failed(at(0s)), only(TellFailure{Then::Rejoin}));
+  EXPECT_THAT(after.on_worker_failed(at(0s)),
+              ElementsAre(Effect(Report{}), Effect(TellFailure{Then::Rejoin})));
 }
 
 TEST(CoordinatedAgent, ASignalAfterAFailureIsTheEnd) {
   Agent agent = coordinated();
   agent.on_worker_failed(at(0s));
-  EXPECT_THAT(agent.on_signal(15),
+  EXPECT_THAT(agent.on_signal({15}, at(0s)),
               ElementsAre(Effect(TellFailure{Then::End}), Effect(Stop{15, 30s})));
   EXPECT_EQ(agent.next_deadline(), std::nullopt);
+}
+
+TEST(CoordinatedAgent, AWorkerThatASignalEndedCostsNothingIfAnotherNodeHasLeftMeanwhile) {
+  Agent agent = coordinated();
+  EXPECT_THAT(agent.on_worker_failed(at(10s), true), IsEmpty());
+  EXPECT_THAT(
+      agent.on_order({.kind = Kind::Rejoin, .text = "n1 has left"}),
+      ElementsAre(Effect(Tell{What::MembersChanged, "n1 has left"}), Effect(Stop{15, 30s})));
+  EXPECT_EQ(agent.next_deadline(), std::nullopt);
+  EXPECT_THAT(agent.on_group_over(GroupEnd::Failed, at(10s)), only(Join{}));
+}
+
+TEST(CoordinatedAgent, ThatIsSoAlsoIfItsWorkersHaveEnded) {
+  Agent agent = coordinated();
+  agent.on_worker_failed(at(10s), true);
+  agent.on_group_over(GroupEnd::Failed, at(10s));
+  EXPECT_THAT(agent.on_order({.kind = Kind::Rejoin, .text = "n1 has left"}),
+              ElementsAre(Effect(Tell{What::MembersChanged, "n1 has left"}), Effect(Join{})));
+  EXPECT_EQ(agent.next_deadline(), std::nullopt);
+}
+
+TEST(CoordinatedAgent, AWorkerThatASignalEndedIsToldOfWithAFailureElsewhere) {
+  Agent rejoins = coordinated();
+  rejoins.on_worker_failed(at(10s), true);
+  rejoins.on_group_over(GroupEnd::Failed, at(10s));
+  EXPECT_THAT(rejoins.on_order(failure(1)),
+              ElementsAre(Effect(TellFailure{Then::Rejoin}),
+                          Effect(Tell{What::FailedElsewhere, "rank 3 failed", 1}), Effect(Join{})));
+  Agent ends = coordinated();
+  ends.on_worker_failed(at(10s), true);
+  EXPECT_THAT(ends.on_order({.kind = Kind::RunFailed, .text = "rank 3 failed", .is_failure = true}),
+              ElementsAre(Effect(TellFailure{Then::End}),
+                          Effect(Tell{What::RunFailed, "rank 3 failed"}), Effect(Stop{15, 30s})));
+  EXPECT_THAT(ends.on_group_over(GroupEnd::Failed, at(10s)), only(Leave{false}));
 }
 
 TEST(CoordinatedAgent, TheWordMayComeBeforeItsWorkersHaveEnded) {
@@ -288,22 +408,30 @@ TEST(CoordinatedAgent, GoesByWhatItKnowsWhenNobodyDecides) {
   Agent some_left = coordinated(2, 3);
   some_left.on_group_over(GroupEnd::Failed, at(0s));
   EXPECT_THAT(some_left.on_time(at(14s)), IsEmpty());
-  EXPECT_THAT(some_left.on_time(at(15s)), only(Join{}));
+  const auto nobody = [](const std::string& then) {
+    return Effect(
+        Tell{What::Nobody, "the coordinator has not said in time what follows from it; " + then});
+  };
+  EXPECT_THAT(some_left.on_time(at(15s)),
+              ElementsAre(nobody("a restart is left, so this node joins again"), Effect(Join{})));
 
   Agent none_left = coordinated(3, 3);
   none_left.on_group_over(GroupEnd::Failed, at(0s));
-  EXPECT_THAT(none_left.on_time(at(15s)), only(Leave{false}));
+  EXPECT_THAT(
+      none_left.on_time(at(15s)),
+      ElementsAre(nobody("as far as this node knows, no restart is left"), Effect(Leave{false})));
 
   Agent closed = coordinated(0, 3);
   closed.on_group_over(GroupEnd::Failed, at(0s));
   EXPECT_THAT(closed.on_order({.kind = Kind::Closed}), IsEmpty());
-  EXPECT_THAT(closed.on_time(at(15s)), only(Leave{false}));
+  EXPECT_THAT(closed.on_time(at(15s)),
+              ElementsAre(nobody("the run is closed, so this node ends"), Effect(Leave{false})));
 }
 
 TEST(CoordinatedAgent, ASignalEndsTheWaitForTheWord) {
   Agent agent = coordinated();
   agent.on_group_over(GroupEnd::Failed, at(0s));
-  EXPECT_THAT(agent.on_signal(15), only(Leave{false}));
+  EXPECT_THAT(agent.on_signal({15}, at(0s)), only(Leave{false}));
   EXPECT_THAT(agent.on_left(), only(Finish{Ending::Signalled}));
 }
 

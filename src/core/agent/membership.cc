@@ -48,6 +48,7 @@ Membership::Effects Membership::join(const Bootstrap& bootstrap, Instant now) {
   const bool again = member_.sealed().has_value();
   const Duration limit =
       again ? settings_.rejoin_timeout.value_or(settings_.join_timeout) : settings_.join_timeout;
+  why_leave_.clear();
   joining_ = Waiting{
       .began = now,
       .give_up = now + limit,
@@ -102,7 +103,7 @@ Membership::Effects Membership::leave(bool close, Instant now) {
   // What is said to nobody would not be said again: the introduction knows of no leave.
   if (!trouble_.empty()) left_ = true;
   const bool closes = close && !left_ && order().kind == Order::Kind::None;
-  say_leave("", closes, effects);
+  say_leave(why_leave_, closes, effects);
   if (closes)
     closing_until_ = now + settings_.close_timeout;
   else
@@ -252,20 +253,20 @@ Membership::Effects Membership::on_time(Instant now) {
   Effects effects;
   if (joining_) {
     joining_->tell_at = now + kTellAgain;
-    // A spare waits without a limit; its time begins when it is one no longer.
-    if (member_.is_spare()) joining_->give_up = now + joining_->limit;
+    // A spare waits without a limit, as long as there is a coordinator that could call it; its time
+    // begins when it is one no longer, or when the coordinator is gone.
+    if (member_.is_spare() && trouble_.empty()) joining_->give_up = now + joining_->limit;
     if (now >= joining_->give_up) {
-      const std::string progress =
-          member_.progress() ? member_.progress()->text : "no word from the coordinator";
+      const std::string progress = !trouble_.empty()    ? trouble_
+                                   : member_.progress() ? member_.progress()->text
+                                                        : "no word from the coordinator";
       effects.emplace_back(JoinFailed{
           .why = JoinFailure::Failed,
           .error = {ErrorKind::Timeout,
                     fmt::format("the nodes did not meet within {} ({}): {}",
                                 in_words(joining_->limit), joining_->limit_name, progress)}});
       joining_.reset();
-      Effects said;
-      say_leave("its time to join was over", false, said);
-      effects.insert(effects.begin(), said.begin(), said.end());
+      why_leave_ = "its time to join was over";  // Said with leave(), which may close the run.
       return effects;
     }
   }

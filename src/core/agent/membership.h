@@ -125,6 +125,7 @@ class Membership {
   std::optional<Waiting> joining_;
   std::optional<Instant> closing_until_;
   bool left_ = false;
+  std::string why_leave_;
   std::string trouble_;
   Order told_;               // The last that was said.
   bool is_stalled_ = false;  // As the coordinator knows it.

@@ -13,6 +13,7 @@ using coordinator::Stop;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 Instant at(Duration time) { return Instant{} + time; }
 
@@ -76,10 +77,17 @@ TEST(Membership, GivesUpAJoinThatTakesTooLongAndSaysWhatWasMissing) {
   EXPECT_EQ(failed[0].error.kind, ErrorKind::Timeout);
   EXPECT_EQ(failed[0].error.message,
             "the nodes did not meet within 1m00s (join_timeout): round 0: 1 of 2 nodes joined");
-  EXPECT_THAT(said<coordinator::Leave>(effects),
+  EXPECT_THAT(said<coordinator::Leave>(membership.leave(false, at(61s))),
               ElementsAre(coordinator::Leave{.why = "its time to join was over"}));
   // It has said goodbye; that need not be said again.
-  EXPECT_THAT(said<coordinator::Leave>(membership.leave(false, at(61s))), IsEmpty());
+  EXPECT_THAT(said<coordinator::Leave>(membership.leave(false, at(62s))), IsEmpty());
+}
+
+TEST(Membership, ANodeWhoseTimeToJoinWasOverMayCloseTheRun) {
+  Membership membership = joining();
+  ASSERT_THAT(of<Membership::JoinFailed>(membership.on_time(at(60s))), SizeIs(1));
+  EXPECT_THAT(said<coordinator::Leave>(membership.leave(true, at(60s))),
+              ElementsAre(coordinator::Leave{.why = "its time to join was over", .close = true}));
 }
 
 TEST(Membership, ASpareWaitsWithoutALimit) {
@@ -90,6 +98,18 @@ TEST(Membership, ASpareWaitsWithoutALimit) {
   const auto failed = of<Membership::JoinFailed>(membership.on_message(Over{}, at(600s)));
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].why, JoinFailure::NotNeeded);
+}
+
+TEST(Membership, ASpareWhoseCoordinatorIsGoneGivesUp) {
+  Membership membership = joining();
+  membership.on_message(Progress{.text = "a spare", .spare = true}, at(1s));
+  membership.on_time(at(100s));
+  membership.on_lost("closed by the peer", at(101s));
+  EXPECT_THAT(of<Membership::JoinFailed>(membership.on_time(at(159s))), IsEmpty());
+  const auto failed = of<Membership::JoinFailed>(membership.on_time(at(160s)));
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].error.kind, ErrorKind::Timeout);
+  EXPECT_THAT(failed[0].error.message, HasSubstr("the coordinator cannot be reached: closed by"));
 }
 
 TEST(Membership, AnotherJoinHasItsOwnLimit) {

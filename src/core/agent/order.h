@@ -21,6 +21,8 @@ struct Order {
   bool is_ours = false;     // on this node.
   // Of what comes next. Empty: each node counts its own.
   std::optional<int> restart_count = {};
+  // Of Over: the round has broken, and the others go on without us. The run is not ours to close.
+  bool others_go_on = false;
   // Of RunFailed: why the workers are not started again, if it is not for want of restarts.
   std::string note = {};
   friend bool operator==(const Order&, const Order&) = default;

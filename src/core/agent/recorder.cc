@@ -63,7 +63,7 @@ EventRecord Recorder::event(std::string state, Source source) const {
                     .host = settings_.host,
                     .rendezvous_backend = settings_.rendezvous_backend,
                     .entry_point = settings_.entry_point,
-                    .restarts = settings_.max_restarts - remaining_,
+                    .restarts = restarts_,
                     .total_run_seconds = total_run_seconds_};
   if (in_round_) {
     event.group_rank = round_.group_rank;
@@ -93,11 +93,12 @@ void Recorder::add_phase(Records& records, const std::string& name, Duration too
       .group = "regroup", .name = "phase." + name + ".ms", .value = whole_millis(took)});
 }
 
-void Recorder::joining(int remaining_restarts, Instant now) {
+void Recorder::joining(int restarts, int remaining_restarts, Instant now) {
   if (!run_began_) run_began_ = now;
   // The stop is part of the restart.
   restart_began_ = group_over_ ? std::optional(stop_began_.value_or(now)) : std::nullopt;
   remaining_ = remaining_restarts;
+  restarts_ = restarts;
   join_began_ = now;
   stop_began_.reset();
   group_over_ = false;
@@ -121,11 +122,19 @@ Records Recorder::joined(RecordedRound round) {
   return records;
 }
 
-Records Recorder::join_failed(Instant now) {
+Records Recorder::join_failed(std::optional<Duration> took_to_meet, Instant now) {
   Records records;
+  const Duration took = now - join_began_;
   EventRecord met = event("RENDEZVOUS", Source::Agent);
-  met.took = now - join_began_;
+  met.took = took_to_meet.value_or(took);
   records.emplace_back(std::move(met));
+  if (took_to_meet) {
+    const Duration took_to_assign = std::max(took - *took_to_meet, Duration{});
+    add_call(records, kAssign, false, took_to_assign);
+    EventRecord assigned = event("ASSIGN_WORKER_RANKS", Source::Agent);
+    assigned.took = took_to_assign;
+    records.emplace_back(std::move(assigned));
+  }
   add_call(records, kRendezvous, false, now - join_began_);
   add_phase(records, "rendezvous", now - join_began_);
   add_initialized(records, false, now);
@@ -196,7 +205,7 @@ Records Recorder::checked_in(Instant now) {
 
 void Recorder::add_outcome(Records& records, const RecordedEnd& end) {
   const bool failed = end.ending != Ending::Succeeded;
-  const bool retried = remaining_ != settings_.max_restarts;
+  const bool retried = restarts_ > 0;
   const double spared = 100.0 * (remaining_ + 1) / (settings_.max_restarts + 1);
   add_metric(records, "flakiness", failed ? 100 : static_cast<std::int64_t>(100.0 - spared));
   add_metric(records, "run_total", 1);

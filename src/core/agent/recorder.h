@@ -51,10 +51,12 @@ class Recorder {
   };
   explicit Recorder(Settings settings);
 
-  // The first one begins the run. `remaining_restarts`: after this one.
-  void joining(int remaining_restarts, Instant now);
+  // The first one begins the run. `restarts`: with this one; `remaining_restarts`: after it. Where a
+  // limit is for some time, there may have been more than the limit.
+  void joining(int restarts, int remaining_restarts, Instant now);
   Records joined(RecordedRound round);
-  Records join_failed(Instant now);
+  // `took_to_meet`: of nodes that have met, but could not agree on ranks.
+  Records join_failed(std::optional<Duration> took_to_meet, Instant now);
 
   void starting(Instant now);
   Records started(const std::vector<std::int64_t>& pids, Instant now);  // By local rank.
@@ -84,6 +86,7 @@ class Recorder {
 
   Settings settings_;
   int remaining_;
+  int restarts_ = 0;
   RecordedRound round_;
   bool in_round_ = false;
   bool group_over_ = false;  // The workers of the round have run, and have ended.

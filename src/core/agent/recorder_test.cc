@@ -75,7 +75,7 @@ RecordedRound round_of(int workers, std::int64_t group_rank = 0, int base = 0) {
 // Workers that were started, with pids 100, 101, …
 Recorder running(int max_restarts, int workers = 2) {
   Recorder made = recorder(max_restarts);
-  made.joining(max_restarts, at(0s));
+  made.joining(0, max_restarts, at(0s));
   made.joined(round_of(workers));
   made.starting(at(1s));
   std::vector<std::int64_t> pids;
@@ -87,7 +87,7 @@ Recorder running(int max_restarts, int workers = 2) {
 
 TEST(Recorder, RecordsARunThatSucceedsAsTheOriginalDoes) {
   Recorder one = recorder();
-  one.joining(0, at(0ms));
+  one.joining(0, 0, at(0ms));
   EXPECT_THAT(
       in_short(one.joined(round_of(2))),
       ElementsAre("AGENT RENDEZVOUS 20ms", "SimpleElasticAgent._assign_worker_ranks.success=1",
@@ -121,7 +121,7 @@ TEST(Recorder, RecordsARunThatSucceedsAsTheOriginalDoes) {
 
 TEST(Recorder, FillsInWhatIsKnownOfTheRunAndTheWorker) {
   Recorder one = recorder(3);
-  one.joining(3, at(0s));
+  one.joining(0, 3, at(0s));
   const EventRecord met = events_of(one.joined(round_of(1, 1, 2))).front();
   EXPECT_EQ(met.run_id, "job");
   EXPECT_EQ(met.role, "trainer");
@@ -155,7 +155,7 @@ TEST(Recorder, ARestartIsMeasuredFromTheFailureOn) {
                           "workers.trainer.remaining_restarts=2", "workers.trainer.failed=1",
                           "LocalElasticAgent._stop_workers.success=1",
                           "LocalElasticAgent._stop_workers.duration.ms=3000"));
-  one.joining(1, at(8s));
+  one.joining(1, 1, at(8s));
   const auto met = events_of(one.joined(round_of(2, 1)));
   EXPECT_EQ(met.front().restarts, 1);
   EXPECT_EQ(met.front().group_rank, 0);  // Still that of the round before.
@@ -178,7 +178,7 @@ TEST(Recorder, FlakinessIsTheOriginals) {
   Recorder one = running(10);
   for (int remaining = 9; remaining >= 3; --remaining) {
     one.group_over(GroupEnd::Failed, false, at(2s));
-    one.joining(remaining, at(2s));
+    one.joining(10 - remaining, remaining, at(2s));
     one.joined(round_of(2));
     one.started({1, 2}, at(2s));
   }
@@ -217,7 +217,7 @@ TEST(Recorder, AChangeOfMembersIsNoFailure) {
   const Records over = one.group_over(GroupEnd::Stopped, false, at(3s));
   EXPECT_EQ(value_of(over, "workers.trainer.failed"), std::nullopt);
   EXPECT_EQ(value_of(over, "LocalElasticAgent._stop_workers.duration.ms"), 1000);
-  one.joining(1, at(3s));
+  one.joining(0, 1, at(3s));
   EXPECT_EQ(events_of(one.joined(round_of(2))).front().restarts, 0);
   EXPECT_EQ(value_of(one.started({1, 2}, at(4s)), "SimpleElasticAgent._restart_workers.success"),
             1);
@@ -237,8 +237,8 @@ TEST(Recorder, ASignalIsAFailureOfTheAgentAndNothingIsSaidOfItsWorkers) {
 
 TEST(Recorder, ANodeThatCannotJoinHasARendezvousAndAFailure) {
   Recorder one = recorder();
-  one.joining(0, at(0s));
-  EXPECT_THAT(in_short(one.join_failed(at(4s))),
+  one.joining(0, 0, at(0s));
+  EXPECT_THAT(in_short(one.join_failed({}, at(4s))),
               ElementsAre("AGENT RENDEZVOUS 4000ms", "SimpleElasticAgent._rendezvous.failure=1",
                           "SimpleElasticAgent._rendezvous.duration.ms=4000",
                           "regroup:phase.rendezvous.ms=4000",
@@ -249,12 +249,36 @@ TEST(Recorder, ANodeThatCannotJoinHasARendezvousAndAFailure) {
   EXPECT_EQ(events_of(records).front().error, "nobody came");
 }
 
+TEST(Recorder, NodesThatMeetAndCannotAgreeOnRanksHaveAnAssignment) {
+  Recorder one = recorder();
+  one.joining(0, 0, at(0s));
+  EXPECT_THAT(
+      in_short(one.join_failed(Duration(3s), at(4s))),
+      ElementsAre("AGENT RENDEZVOUS 3000ms", "SimpleElasticAgent._assign_worker_ranks.failure=1",
+                  "SimpleElasticAgent._assign_worker_ranks.duration.ms=1000",
+                  "AGENT ASSIGN_WORKER_RANKS 1000ms", "SimpleElasticAgent._rendezvous.failure=1",
+                  "SimpleElasticAgent._rendezvous.duration.ms=4000",
+                  "regroup:phase.rendezvous.ms=4000",
+                  "SimpleElasticAgent._initialize_workers.failure=1",
+                  "SimpleElasticAgent._initialize_workers.duration.ms=4000"));
+}
+
+// With --max-restarts 1/10m, say: there may be more of them than the limit.
+TEST(Recorder, RestartsAreCountedPastALimitForSomeTime) {
+  Recorder one = running(1);
+  for (int restart = 1; restart <= 3; ++restart) {
+    one.group_over(GroupEnd::Failed, false, at(2s));
+    one.joining(restart, 0, at(2s));
+    EXPECT_EQ(events_of(one.joined(round_of(2))).front().restarts, restart);
+  }
+}
+
 TEST(Recorder, AJoinThatFailsAfterARestartSaysNothingOfTheWorkersBefore) {
   Recorder one = running(1);
   one.stopping(at(2s));
   one.group_over(GroupEnd::Failed, false, at(2s));
-  one.joining(0, at(2s));
-  const Records failed = one.join_failed(at(3s));
+  one.joining(1, 0, at(2s));
+  const Records failed = one.join_failed({}, at(3s));
   EXPECT_EQ(value_of(failed, "SimpleElasticAgent._restart_workers.failure"), 1);
   EXPECT_EQ(value_of(failed, "SimpleElasticAgent._restart_workers.success"), std::nullopt);
   const Records records = one.ended(
@@ -276,7 +300,7 @@ TEST(Recorder, AFailureElsewhereTerminatesOurWorkers) {
 
 TEST(Recorder, WorkersThatCannotBeStartedHaveNoStart) {
   Recorder one = recorder();
-  one.joining(0, at(0s));
+  one.joining(0, 0, at(0s));
   one.joined(round_of(2));
   one.starting(at(1s));
   EXPECT_THAT(
@@ -300,8 +324,8 @@ TEST(Recorder, AWorkerThatCannotBeKilledIsAFailedStop) {
 
 TEST(Recorder, ASpareThatIsNotNeededHasSucceeded) {
   Recorder one = recorder();
-  one.joining(0, at(0s));
-  one.join_failed(at(4s));
+  one.joining(0, 0, at(0s));
+  one.join_failed({}, at(4s));
   EXPECT_THAT(names_of_events(one.ended({.ending = Ending::NotNeeded}, at(4s))),
               ElementsAre("AGENT SUCCEEDED"));
 }

@@ -18,7 +18,9 @@ Settings settings_of(std::string run_id, const RunRules& rules) {
           .segment = rules.segment,
           // Each agent has its own join timeout, and leaves when it is over.
           .join_timeout = kLongest,
-          .last_call_timeout = rules.last_call};
+          .last_call_timeout = rules.last_call,
+          .keep_alive_interval = std::max<Duration>(rules.keep_alive_interval, 1s),
+          .keep_alive_attempts = rules.keep_alive_max_attempt};
 }
 
 }  // namespace
@@ -35,7 +37,7 @@ Coordinator::Coordinator(std::string run_id, const RunRules& rules, std::optiona
       last_call_(rules.last_call),
       progress_(now.instant) {
   if (!present) return;
-  state_ = std::move(*present);
+  state_ = with_invariants(std::move(*present));
   others_.look_soon(now.instant);
   if (state_.complete) {  // Not ours to announce.
     std::set<NodeId> members;
@@ -196,8 +198,10 @@ void Coordinator::judge_failure(const Node& node, const Failed& failed, Now now,
             .verdict = failed.failure,
             .culprit = node.id};
   last_verdict_ = failed.failure.text;
-  const RestartBudget::Decision decision = budget_.on_failure(
-      {.node = node.id, .name = node.claim.name}, failed.failure.exit_code, now.instant);
+  // In a hang for which nobody was named, the node that ends its workers first is no culprit.
+  const std::string name = hangs_unnamed() ? "" : node.claim.name;
+  const RestartBudget::Decision decision =
+      budget_.on_failure({.node = node.id, .name = name}, failed.failure.exit_code, now.instant);
   if (decision.restart) return stop_round(std::move(stop), now, effects);
   stop.why = Stop::Why::RunFailed;
   stop.note = decision.note;
@@ -259,8 +263,7 @@ void Coordinator::on_time(Now now, Effects& effects) {
   silence_.on_turn(now.instant, has_sessions());
   if (silence_.take_due(now.instant)) find_lost(now, effects);
   if (others_.take_due(now.instant)) find_lost_others(now, effects);
-  if (const auto end = last_call_.end();
-      end && now.instant > *end && !state_.complete && !restoring_.is_holding())
+  if (!state_.complete && !restoring_.is_holding() && last_call_.take_end(now.instant))
     follow_up(phase(state_), now, effects);
   if (progress_.is_due(now.instant)) tell_progress(now, effects);
 }
@@ -273,9 +276,7 @@ std::optional<Instant> Coordinator::next_deadline() const {
   take(silence_.next_look());
   take(others_.next_look());
   take(progress_.next());
-  if (const auto end = last_call_.end();
-      end && !state_.complete && !state_.closed && !restoring_.is_holding())
-    take(*end + 1ms);
+  if (!state_.complete && !state_.closed && !restoring_.is_holding()) take(last_call_.next_look());
   return next;
 }
 

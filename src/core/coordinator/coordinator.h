@@ -102,6 +102,7 @@ class Coordinator {
   void on_where(const Node& node, const Where& where, Effects& effects);
   // The node has no workers in the round any more: those elsewhere wait for them in vain.
   void leave_council(const Node& node, Effects& effects);
+  bool hangs_unnamed() const;
   void mark_done(Node& node, Effects& effects);  // Because its workers have succeeded.
   // Its rank in the last round, if it speaks of that one; none: it is ignored.
   std::optional<std::int64_t> seat_of(const Node& node, std::int64_t round) const;
@@ -145,6 +146,7 @@ class Coordinator {
   Stop stop_for(const Node& node) const;
   std::string dropped_text() const;
   rendezvous::Reading reading(Now now, bool last_call_over) const;
+  bool a_member_is_done() const;
   bool is_running() const { return state_.complete && !last_round_.is_stopped(state_.round); }
 
   // coordinator_end.cc
@@ -159,6 +161,7 @@ class Coordinator {
   void tell_progress(Now now, Effects& effects);
   // `of_round`: the part that is the same for all nodes whose groups are not whole; made once.
   Progress progress_of(const Node& node, Instant now, std::optional<std::string>& of_round) const;
+  std::string describe_stopping() const;  // Only while a round is being stopped.
   rendezvous::Wait waiting(const rendezvous::NodeId& self, Instant now) const;
 
   bool has_session(const rendezvous::NodeId& node) const { return nodes_.contains(node); }

@@ -63,7 +63,7 @@ void Coordinator::succeed_if_all_are_done(Now now, Effects& effects) {
     return;
   }
   // Spares must be told that they are spares.
-  if (!state_.redundancy_list.empty()) tell_progress(now, effects);
+  if (!state_.redundancy_list.empty() || !state_.wait_list.empty()) tell_progress(now, effects);
   const std::string before = phase(state_);
   succeeded_ = true;
   mark_closed(now);

@@ -48,6 +48,10 @@ void Coordinator::on_where(const Node& node, const Where& where, Effects& effect
     tell_running(Blamed{.round = where.round, .blame = std::move(*blame)}, effects);
 }
 
+bool Coordinator::hangs_unnamed() const {
+  return council_of_ == state_.round && council_.hangs() && !council_.named();
+}
+
 void Coordinator::leave_council(const Node& node, Effects& effects) {
   const auto seat = seat_of(node, state_.round);
   if (!seat) return;

@@ -67,6 +67,23 @@ TEST(CoordinatedHang, NamesOneRankToAllOnceAllHaveSaidWhereTheyAre) {
   EXPECT_EQ(run.last<Blamed>("b"), run.last<Blamed>("a"));
 }
 
+TEST(CoordinatedHang, CountsAgainstNobodyWhereNobodyIsNamed) {
+  for (const bool is_named : {false, true}) {
+    ScriptedRun run({.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .node_strikes = 1});
+    run.start({"a", "b"});
+    const std::int64_t round = run.sealed.at("a").round;
+    for (const char* node : {"a", "b"})
+      run.say(node, Stalled{.round = round, .votes = kOneSuspect});
+    run.say("a", Where{.round = round, .ranks = {{.rank = 0, .at = {"in futex()", false}}}});
+    run.say("b", Where{.round = round, .ranks = {{.rank = 1, .at = {"in poll()", is_named}}}});
+    ASSERT_TRUE(run.last<Blamed>("a"));
+    EXPECT_EQ(run.last<Blamed>("a")->blame.rank.has_value(), is_named);
+    run.say("a", Failed{.round = round, .failure = {.exit_code = -9, .text = "hangs"}});
+    run.join("a");
+    EXPECT_EQ(run.last<Refused>("a").has_value(), is_named) << "it is let in again";
+  }
+}
+
 TEST(CoordinatedHang, ANodeThatIsDoneIsNotWaitedFor) {
   HangingRun run;
   run.stall("a");

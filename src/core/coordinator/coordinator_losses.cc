@@ -111,24 +111,9 @@ const State& Coordinator::state_for_others(Now now) {
   return state_;
 }
 
-namespace {
-
-// What the tables take for granted, and apply() keeps. A stranger may not.
-void keep_invariants(State& state, std::int64_t min_nodes) {
-  for (const auto& [id, rank] : state.participants) {
-    state.wait_list.erase(id);
-    state.redundancy_list.erase(id);
-  }
-  for (const NodeId& id : state.wait_list) state.redundancy_list.erase(id);
-  // A last call that nothing can follow would be over again and again.
-  if (static_cast<std::int64_t>(state.participants.size()) < min_nodes) state.deadline.reset();
-}
-
-}  // namespace
-
 void Coordinator::on_swapped(State state, Now now, Effects& effects) {
   if (segments_.are_wanted()) return;
-  keep_invariants(state, settings_.min_nodes);
+  state = with_invariants(std::move(state));
   if (state_.closed) {
     // Workers may still run, so it matters which nodes are alive.
     for (auto& [id, stamp] : state_.last_heartbeats)

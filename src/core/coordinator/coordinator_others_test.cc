@@ -49,6 +49,23 @@ TEST(NodeWithoutASession, IsHeardInAClosedRunWhoseWorkersRunOn) {
   EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::RunFailed);
 }
 
+// It was once dropped after 15 s, whatever its run had agreed on.
+TEST(NodeWithoutASession, IsLostByTheHeartbeatsThatItsRunAgreedOn) {
+  ScriptedRun run(
+      {.min_nodes = 2, .max_nodes = 2, .keep_alive_interval = 20s, .keep_alive_max_attempt = 2});
+  run.hello("a");
+  run.join("a");
+  Other other{run};
+  other.does(Action::AddToParticipants);
+  ASSERT_TRUE(run.last<Sealed>("a"));
+  run.after(19s, {"a"});
+  other.does(Action::KeepAlive);
+  run.after(39s, {"a"});
+  EXPECT_FALSE(run.last<Stop>("a"));
+  run.after(3s, {"a"});
+  EXPECT_TRUE(run.last<Stop>("a"));
+}
+
 // Nobody tells the coordinator when the workers of such a node are done.
 TEST(NodeWithoutASession, IsNotTakenToBeDone) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2});

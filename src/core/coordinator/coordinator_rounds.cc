@@ -80,7 +80,8 @@ void Coordinator::follow_up(const std::string& before, Now now, Effects& effects
   if (state_.complete && !last_round_.is(state_.round)) announce_seal(now, effects);
   if (is_running() && last_round_.is(state_.round) && !restoring_.is_holding() &&
       !state_.wait_list.empty() &&
-      static_cast<std::int64_t>(state_.participants.size()) < settings_.max_nodes) {
+      static_cast<std::int64_t>(state_.participants.size()) < settings_.max_nodes &&
+      !a_member_is_done()) {
     const std::size_t waiting = state_.wait_list.size();
     stop_round({.why = Stop::Why::Members,
                 .text = fmt::format("{} {} to come in", count_of(waiting, "node"),
@@ -89,6 +90,14 @@ void Coordinator::follow_up(const std::string& before, Now now, Effects& effects
   }
   if (before != phase(state_)) add(effects, LeftPhase{before});
   progress_.has_changed(now.instant, nodes_.size());
+}
+
+// Its workers would have to run again. A node that comes now waits, and is not needed unless
+// something fails.
+bool Coordinator::a_member_is_done() const {
+  return is_running() && std::any_of(nodes_.begin(), nodes_.end(), [this](const auto& entry) {
+           return entry.second.doing == Doing::Done && state_.participants.contains(entry.first);
+         });
 }
 
 void Coordinator::place_segments(Now now) {

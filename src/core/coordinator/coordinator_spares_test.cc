@@ -24,5 +24,49 @@ TEST(Spare, HearsAgainThatItIsOneIfTheWordWasLost) {
   EXPECT_TRUE(run.last<Progress>("spare")->spare);
 }
 
+// Workers that are done would have to run again for it.
+TEST(LateNode, DoesNotBreakARoundThatIsAboutToEnd) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 3});
+  run.start({"a", "b"});
+  run.after(60s, {"a", "b"});
+  ASSERT_TRUE(run.last<Sealed>("a"));
+  run.say("a", Done{.round = 0});
+  run.hello("late");
+  run.join("late");
+  EXPECT_FALSE(run.last<Stop>("a"));
+  EXPECT_FALSE(run.last<Stop>("b"));
+  run.after(2s, {"a", "b", "late"});
+  ASSERT_TRUE(run.last<Progress>("late"));
+  EXPECT_TRUE(run.last<Progress>("late")->spare);  // It may wait for as long as it takes.
+  run.say("b", Done{.round = 0});
+  EXPECT_TRUE(run.last<Over>("late"));
+}
+
+TEST(LateNode, IsLetInWhenAWorkerFailsAfterAll) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 3, .max_restarts = 1});
+  run.start({"a", "b"});
+  run.after(60s, {"a", "b"});
+  run.say("a", Done{.round = 0});
+  run.hello("late");
+  run.join("late");
+  run.fail("b", "out of memory");
+  EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::Failure);
+  run.join("a");
+  run.join("b");
+  run.after(60s, {"a", "b", "late"});
+  ASSERT_TRUE(run.last<Sealed>("late"));
+  EXPECT_EQ(run.last<Sealed>("late")->world_size, 3);
+}
+
+TEST(LateNode, ComesInAtOnceWhileNobodyIsDone) {
+  ScriptedRun run({.min_nodes = 2, .max_nodes = 3});
+  run.start({"a", "b"});
+  run.after(60s, {"a", "b"});
+  run.hello("late");
+  run.join("late");
+  ASSERT_TRUE(run.last<Stop>("a"));
+  EXPECT_EQ(run.last<Stop>("a")->why, Stop::Why::Members);
+}
+
 }  // namespace
 }  // namespace regroup::core::coordinator

@@ -66,9 +66,7 @@ RunStatus Coordinator::status(Now now) const {
     if (segments_.are_wanted()) status.awaited += segments_.describe_broken(standings());
     if (wait.last_call_end) status.awaited += describe_limit(wait);
   }
-  if (!state_.closed && state_.complete && !is_running())
-    status.awaited =
-        fmt::format("round {} is being stopped: {}", state_.round, last_round_.why_stopped().text);
+  if (!state_.closed && state_.complete && !is_running()) status.awaited = describe_stopping();
   return status;
 }
 
@@ -80,6 +78,10 @@ Wait Coordinator::waiting(const NodeId& self, Instant now) const {
           .give_up = now + kLongest,
           .last_call_end = last_call_.end(),
           .expected = last_round_.names()};
+}
+
+std::string Coordinator::describe_stopping() const {
+  return fmt::format("round {} is being stopped: {}", state_.round, last_round_.why_stopped().text);
 }
 
 void Coordinator::tell_progress(Now now, Effects& effects) {
@@ -103,20 +105,32 @@ Progress Coordinator::progress_of(const Node& node, Instant now,
                                   std::optional<std::string>& of_round) const {
   const Wait wait = waiting(node.id, now);
   const bool is_spare = state_.redundancy_list.contains(node.id);
+  const bool is_stopping = state_.complete && !is_running();
   Progress progress{.text = {}, .brief = {}, .last_call = {}, .spare = is_spare};
   if (wait.last_call_end && !state_.complete)
     progress.last_call = std::max(*wait.last_call_end - now, Duration{});
   const auto members = static_cast<std::int64_t>(state_.participants.size());
   const std::int64_t odd =
       segments_.are_wanted() ? segments_.odd_in(node.claim.group, standings()) : 0;
+  if (!is_spare && a_member_is_done()) {
+    const std::string why = "other nodes are done, and this node comes in only if a worker fails";
+    progress.text = fmt::format("round {}: {}", state_.round, why);
+    progress.brief = why;
+    progress.spare = true;
+    return progress;
+  }
   if (!is_spare || odd == 0 || members + rules_.segment > rules_.max_nodes) {
     progress.text = describe_progress(wait);
     progress.brief = describe_briefly(wait);
+    if (is_spare || !is_stopping) return progress;
+    progress.text = describe_stopping();
+    progress.brief = fmt::format("waiting for round {} to be stopped", state_.round);
     return progress;
   }
   const NodeId nobody;
   if (!of_round)
-    of_round = state_.complete
+    of_round = is_stopping ? describe_stopping()
+               : state_.complete
                    ? fmt::format("round {} runs with {}", state_.round, count_of(members, "node"))
                    : describe_progress(waiting(nobody, now));
   const std::string of_group =

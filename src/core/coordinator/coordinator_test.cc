@@ -12,6 +12,23 @@
 namespace regroup::core::coordinator {
 namespace {
 
+// It was once told that the round runs, with the members that had not left it yet.
+TEST(Coordinator, ANodeThatWaitsForAStopIsToldSo) {
+  ScriptedRun run({.min_nodes = 1, .max_nodes = 3, .last_call = 1s});
+  run.start({"a", "b"});
+  run.after(2s, {"a", "b"});
+  ASSERT_TRUE(run.last<Sealed>("a"));
+  run.start({"c"});
+  ASSERT_TRUE(run.last<Stop>("a"));
+  run.join("a");
+  run.after(2s, {"a", "b", "c"});
+  for (const char* name : {"a", "c"}) {
+    ASSERT_TRUE(run.last<Progress>(name));
+    EXPECT_EQ(run.last<Progress>(name)->text, "round 0 is being stopped: 1 node wants to come in");
+    EXPECT_EQ(run.last<Progress>(name)->brief, "waiting for round 0 to be stopped");
+  }
+}
+
 TEST(Coordinator, SealsAFullRoundAndGivesTheRanksOfWorkers) {
   ScriptedRun run({.min_nodes = 2, .max_nodes = 2});
   run.hello("b", {.workers = 4});

@@ -47,7 +47,7 @@ RestartBudget::Decision RestartBudget::on_failure(const Culprit& culprit, std::i
   ++restarts_;
   ++own_[culprit.node].restarts;
   if (rules_.restart_window > Duration{}) within_window_.push_back(now);
-  ++strikes_[culprit.name];
+  if (!culprit.name.empty()) ++strikes_[culprit.name];
   return decision;
 }
 

@@ -37,7 +37,8 @@ class RestartBudget {
 
   struct Culprit {
     rendezvous::NodeId node;
-    std::string name;  // Strikes are counted by name: a node that was started again has another id.
+    // Strikes are counted by name: a node that was started again has another id. Empty: none.
+    std::string name;
   };
   struct Decision {
     bool restart = false;

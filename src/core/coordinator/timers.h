@@ -16,18 +16,32 @@ class LastCall {
  public:
   explicit LastCall(Duration time) : time_(time) {}
   void observe(const std::optional<rendezvous::Stamp>& deadline, Instant now) {
-    if (!deadline)
+    if (!deadline) {
       end_.reset();
-    else if (!end_ || deadline_ != *deadline)
+    } else if (!end_ || deadline_ != *deadline) {
       end_ = now + time_;
+      is_taken_ = false;
+    }
     if (deadline) deadline_ = *deadline;
   }
   std::optional<Instant> end() const { return end_; }  // None: there is none.
+
+  // True once for each end. Whether anything follows from it is for the caller to see: a state that
+  // a stranger wrote may have a last call that ends in nothing.
+  bool take_end(Instant now) {
+    if (!end_ || now <= *end_ || is_taken_) return false;
+    return is_taken_ = true;
+  }
+  std::optional<Instant> next_look() const {
+    if (!end_ || is_taken_) return std::nullopt;
+    return *end_ + 1ms;
+  }
 
  private:
   const Duration time_;
   rendezvous::Stamp deadline_;
   std::optional<Instant> end_;
+  bool is_taken_ = false;
 };
 
 // What nodes wait for is sent to them when it has changed: soon at first, then once a second, and

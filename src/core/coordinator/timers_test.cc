@@ -23,6 +23,21 @@ TEST(LastCall, LastsFromWhenItsDeadlineIsSeenFirst) {
   EXPECT_EQ(call.end(), at(42s));
 }
 
+// A stranger's state may have a last call that ends in nothing: once, it was looked at again and
+// again.
+TEST(LastCall, EndsOnce) {
+  LastCall call(30s);
+  call.observe(Stamp{17}, at(1s));
+  EXPECT_EQ(call.next_look(), at(31s + 1ms));
+  EXPECT_FALSE(call.take_end(at(31s)));
+  EXPECT_TRUE(call.take_end(at(32s)));
+  EXPECT_FALSE(call.take_end(at(33s)));
+  EXPECT_FALSE(call.next_look());
+  EXPECT_EQ(call.end(), at(31s));
+  call.observe(Stamp{18}, at(40s));
+  EXPECT_TRUE(call.take_end(at(71s)));
+}
+
 TEST(ProgressPace, ToldSoonAtFirstThenOnceASecond) {
   ProgressPace pace(at(0s));
   pace.has_changed(at(10s), 3);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "base/text.h"
 
@@ -20,6 +21,44 @@ std::map<std::string, std::vector<int>> lots_of(const std::vector<RankAt>& ranks
   return lots;
 }
 
+// Of the program: the same for two ranks whose system calls differ. Empty: not known.
+std::string_view place_of(const Whereabouts& at) {
+  if (at.collective) return at.words;
+  constexpr std::string_view kAt = " at ";
+  const std::size_t found = at.words.find(kAt);
+  return found == std::string::npos ? "" : std::string_view(at.words).substr(found + kAt.size());
+}
+
+// The one rank of which this is true. Empty: it is true of none, or of several.
+template <class Is>
+std::optional<int> only_one(const std::vector<RankAt>& ranks, Is is) {
+  if (std::count_if(ranks.begin(), ranks.end(), is) != 1) return std::nullopt;
+  return std::find_if(ranks.begin(), ranks.end(), is)->rank;
+}
+
+std::optional<int> who_is_to_blame(const std::vector<RankAt>& ranks) {
+  // One other rank is no majority: of two, each is where the other is not.
+  constexpr std::size_t kOfAMajority = 3;
+  if (ranks.empty()) return std::nullopt;
+  if (ranks.size() == 1) return ranks.front().rank;
+  std::vector<int> alone;
+  for (const RankAt& one : ranks)
+    if (one.at.alone == Alone::Certain) alone.push_back(one.rank);
+  if (!alone.empty() && alone.size() < ranks.size())
+    return *std::min_element(alone.begin(), alone.end());
+  if (const auto one = only_one(ranks, [](const RankAt& rank) { return !rank.at.collective; }))
+    return one;
+  if (ranks.size() < kOfAMajority) return std::nullopt;
+  if (const auto one = only_one(ranks, [](const RankAt& rank) { return !rank.at.busy; }))
+    return one;
+  std::map<std::string_view, std::vector<int>> places;
+  for (const RankAt& one : ranks) places[place_of(one.at)].push_back(one.rank);
+  if (places.size() != 2 || places.contains("")) return std::nullopt;
+  for (const auto& [place, there] : places)
+    if (there.size() == 1) return there.front();
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string where_they_are(const std::vector<RankAt>& ranks) {
@@ -32,34 +71,8 @@ std::string where_they_are(const std::vector<RankAt>& ranks) {
   return text;
 }
 
-std::vector<int> odd_ones(const std::vector<RankAt>& ranks) {
-  const auto waiting = lots_of(ranks, true);
-  const auto others = lots_of(ranks, false);
-  auto candidates = others;
-  if (others.empty()) candidates = waiting;
-  if (candidates.empty() || (waiting.size() + others.size() == 1)) return {};
-  const auto smaller = [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  };
-  auto least = std::min_element(candidates.begin(), candidates.end(), smaller);
-  const bool alone = std::count_if(candidates.begin(), candidates.end(), [&](const auto& lot) {
-                       return lot.second.size() == least->second.size();
-                     }) == 1;
-  // Where some ranks wait for the others, any of the others may be the culprit.
-  if (!alone && (waiting.empty() || others.empty())) return {};
-  std::vector<int> odd;
-  for (const auto& [words, lot] : candidates)
-    if (lot.size() == least->second.size()) odd.insert(odd.end(), lot.begin(), lot.end());
-  std::sort(odd.begin(), odd.end());
-  return odd;
-}
-
 Blame blame(const std::vector<RankAt>& ranks) {
-  if (ranks.empty()) return {};
-  const std::vector<int> odd = odd_ones(ranks);
-  const auto first = std::min_element(
-      ranks.begin(), ranks.end(), [](const RankAt& a, const RankAt& b) { return a.rank < b.rank; });
-  return {.rank = odd.empty() ? first->rank : odd.front(), .summary = where_they_are(ranks)};
+  return {.rank = who_is_to_blame(ranks), .summary = where_they_are(ranks)};
 }
 
 }  // namespace regroup::core::hang

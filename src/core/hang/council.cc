@@ -47,6 +47,7 @@ std::optional<bool> Council::judge() {
   const bool now = counting_ == nodes_ - ends_ && is_hang(all_);
   if (now == hangs_) return std::nullopt;
   hangs_ = now;
+  named_ = false;
   if (!hangs_) where_.clear();
   return hangs_;
 }
@@ -58,7 +59,9 @@ std::optional<Blame> Council::on_where(std::int64_t node, std::vector<RankAt> ra
   std::vector<RankAt> all;
   for (auto& [from, lot] : std::exchange(where_, {}))
     for (RankAt& one : lot) all.push_back(std::move(one));
-  return blame(all);
+  Blame found = blame(all);
+  named_ = found.rank.has_value();
+  return found;
 }
 
 }  // namespace regroup::core::hang

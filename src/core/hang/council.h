@@ -37,10 +37,12 @@ class Council {
   std::optional<bool> on_missing(std::int64_t nodes);
 
   // Where the ranks of the node are. Once all nodes with workers have said it, returns which rank
-  // is to blame; once only.
+  // is to blame, or that it cannot be told; once only.
   std::optional<Blame> on_where(std::int64_t node, std::vector<RankAt> ranks);
 
   bool hangs() const { return hangs_; }
+  // All together hang, and a rank was named for it.
+  bool named() const { return named_; }
 
  private:
   struct Report {
@@ -60,6 +62,7 @@ class Council {
   Votes all_;                                              // Of the reports that count,
   std::int64_t counting_ = 0;                              // and how many these are.
   bool hangs_ = false;
+  bool named_ = false;
   std::map<std::int64_t, std::vector<RankAt>> where_;
 };
 

@@ -47,10 +47,11 @@ void HangDetector::on_look(const std::vector<std::optional<Sample>>& workers, In
     Worker& worker = workers_[i];
     if (!worker.running) continue;
     if (!worker.last || ended) {
-      worker.quiet_since = worker.silent_since = now;
+      worker.quiet_since = worker.silent_since = worker.still_since = now;
     } else {
       worker.quiet_since = worker.quiet_since + lost;
       worker.silent_since = worker.silent_since + lost;
+      worker.still_since = worker.still_since + lost;
       if (!disturbed_) judge(worker, *workers[i], since_last, now);
     }
     worker.last = workers[i];
@@ -71,6 +72,7 @@ void HangDetector::judge(Worker& worker, const Sample& sample, Duration since_la
   const bool busy = sample.cpu < last.cpu ||
                     in_seconds(sample.cpu - last.cpu) > kIdleCpu * in_seconds(since_last);
   if (shown) worker.silent_since = now;
+  if (sample.turns != last.turns) worker.still_since = now;
   if (shown || busy) worker.quiet_since = now;
 }
 
@@ -82,6 +84,7 @@ std::optional<Stall> HangDetector::stalled() const {
     if (!worker.last) return {};
     const Duration quiet = last_look_ - worker.quiet_since;
     const auto rank = static_cast<int>(i);
+    if (last_look_ - worker.still_since >= settings_.timeout) stall.still.push_back(rank);
     if (quiet >= settings_.timeout) {
       stall.suspects.push_back(rank);
       stall.quiet = std::max(stall.quiet, quiet);

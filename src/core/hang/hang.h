@@ -34,6 +34,7 @@ struct Sample {
   std::uint64_t requests = 0;  // Timer requests and heartbeats.
   Duration cpu{};              // Of the worker and its children.
   bool held = false;           // Waits for a disk, is suspended, or is traced.
+  std::uint64_t turns = 0;     // How often its main thread went to sleep.
 };
 
 // All of the node's workers that still run, by local rank, in one of these.
@@ -42,6 +43,7 @@ struct Stall {
   std::vector<int> waiting;   // Quiet for less than the timeout.
   std::vector<int> spinning;  // Busy, and nothing else for the timeout.
   Duration quiet{};           // How long the longest quiet of the suspects has lasted.
+  std::vector<int> still;     // Of all these, those whose main thread slept on for the timeout.
 };
 
 class HangDetector {
@@ -63,6 +65,7 @@ class HangDetector {
     std::optional<Sample> last;
     Instant quiet_since;   // Since then: nothing at all.
     Instant silent_since;  // Since then: nothing but CPU time.
+    Instant still_since;   // Since then its main thread has slept.
     bool running = true;
   };
   void judge(Worker& worker, const Sample& sample, Duration since_last, Instant now) const;

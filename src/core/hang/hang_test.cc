@@ -53,6 +53,18 @@ TEST(HangDetector, SuspectsEverybodyWhenNobodyDoesAnything) {
   EXPECT_EQ(stall->quiet, 80s);
 }
 
+TEST(HangDetector, TellsWhoseMainThreadSleptOnAndWhoseWokeUpNowAndThen) {
+  Group group(2);
+  for (int look = 0; look < 8; ++look) {
+    group.samples[1]->turns += 3;
+    group.pass(kPause);
+  }
+  const auto stall = group.detector.stalled();
+  ASSERT_TRUE(stall);
+  EXPECT_THAT(stall->suspects, ElementsAre(0, 1));
+  EXPECT_THAT(stall->still, ElementsAre(0));
+}
+
 TEST(HangDetector, OneHangsWhileTheOthersHaveBegunToWait) {
   Group group(3);
   group.pass(60s, {0, 1});

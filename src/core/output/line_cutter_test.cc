@@ -140,5 +140,69 @@ TEST(LineCutter, BytesCutAnywhereGiveTheSameText) {
   }
 }
 
+const CutRules kStates{.last_segment_only = true, .bar_state = 5s};
+
+TEST(LineCutter, TellsNowAndThenHowFarABarIs) {
+  LineCutter cutter(kStates);
+  EXPECT_EQ(texts(cutter.push("\r 1%", at(0s))), Texts{});
+  for (int i = 1; i < 50; ++i) cutter.push("\r " + std::to_string(i) + "%", at(i * 100ms));
+  EXPECT_EQ(cutter.next_deadline(), at(5s));
+  EXPECT_EQ(texts(cutter.expire(at(4999ms))), Texts{});
+  EXPECT_EQ(texts(cutter.expire(at(5s))), Texts{" 49%\n"});
+  EXPECT_EQ(cutter.next_deadline(), std::nullopt);  // Nothing new.
+  cutter.push("\r 50%", at(6s));
+  EXPECT_EQ(cutter.next_deadline(), at(10s));
+  EXPECT_EQ(texts(cutter.expire(at(11s))), Texts{" 50%\n"});
+  EXPECT_EQ(texts(cutter.push("\r100%\n", at(12s))), Texts{" 50%\r100%\n"});  // The arranger cuts.
+  EXPECT_EQ(cutter.next_deadline(), std::nullopt);
+  EXPECT_EQ(texts(cutter.finish()), Texts{});
+}
+
+TEST(LineCutter, ABarThatIsSoonOverHasOneState) {
+  LineCutter cutter(kStates);
+  cutter.push("\r 1%\r 50%", at(0s));
+  EXPECT_EQ(texts(cutter.push("\r100%\nnext", at(4s))), Texts{" 50%\r100%\n"});
+  EXPECT_EQ(cutter.next_deadline(), std::nullopt);  // The next line is no bar.
+  EXPECT_EQ(texts(cutter.finish()), Texts{"next\n"});
+}
+
+TEST(LineCutter, AStateIsNotToldTwice) {
+  for (const std::string end : {"\n", "\r\n", ""}) {
+    LineCutter cutter(kStates);
+    cutter.push("\r100%", at(0s));
+    EXPECT_EQ(texts(cutter.expire(at(5s))), Texts{"100%\n"});
+    EXPECT_EQ(texts(end.empty() ? cutter.finish() : cutter.push(end, at(6s))), Texts{}) << end;
+    EXPECT_EQ(texts(cutter.push("next\n", at(7s))), Texts{"next\n"});
+  }
+}
+
+TEST(LineCutter, AStateThatIsWrittenInPartsIsGivenWhole) {
+  LineCutter cutter(kStates);
+  cutter.push("\r 10%", at(0s));
+  EXPECT_EQ(texts(cutter.expire(at(5s))), Texts{" 10%\n"});
+  cutter.push(" loss 0.3", at(6s));
+  EXPECT_EQ(texts(cutter.expire(at(10s))), Texts{" 10% loss 0.3\n"});
+}
+
+TEST(LineCutter, ABarWithItsReturnAtTheEndHasStatesToo) {
+  LineCutter cutter(kStates);
+  cutter.push(" 10%\r", at(0s));
+  cutter.push(" 20%\r", at(1s));
+  EXPECT_EQ(texts(cutter.expire(at(5s))), Texts{" 20%\n"});
+}
+
+TEST(LineCutter, ABarThatIsWipedOutHasNoState) {
+  LineCutter cutter(kStates);
+  cutter.push("\r 10%", at(0s));
+  cutter.push("\r     \r", at(1s));
+  EXPECT_EQ(cutter.next_deadline(), std::nullopt);
+}
+
+TEST(LineCutter, AnUnfinishedLineThatIsNoBarWaitsForItsEnd) {
+  LineCutter cutter(kStates);
+  cutter.push("loading", at(0s));
+  EXPECT_EQ(cutter.next_deadline(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace regroup::core::output

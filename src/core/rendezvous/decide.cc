@@ -237,12 +237,25 @@ State without(State state, const std::vector<NodeId>& dead, const Settings& sett
   return state;
 }
 
+State with_invariants(State state) {
+  for (const auto& [id, rank] : state.participants) {
+    state.wait_list.erase(id);
+    state.redundancy_list.erase(id);
+  }
+  for (const NodeId& id : state.wait_list) state.redundancy_list.erase(id);
+  return state;
+}
+
 bool is_whole(const State& state) {
   if (!state.complete) return false;
   const std::int64_t joined = size_of(state.participants);
-  // All that can be seen in a round that torchrun sealed is a hole among the ranks.
-  for (const auto& [node, rank] : state.participants)
-    if (rank >= joined) return false;
+  // All that can be seen in a round that torchrun sealed is a hole among the ranks. Where two nodes
+  // have one rank, which only a stranger can have written, there is a hole as well.
+  std::vector<bool> taken(state.participants.size(), false);
+  for (const auto& [node, rank] : state.participants) {
+    if (rank < 0 || rank >= joined || taken[static_cast<std::size_t>(rank)]) return false;
+    taken[static_cast<std::size_t>(rank)] = true;
+  }
   const bool is_known = state.seal && state.seal->round == state.round;
   return !is_known || state.seal->world_size == joined;
 }

@@ -71,6 +71,10 @@ State apply(State state, Action action, const Actor& actor, const Settings& sett
 // The state without the nodes that have gone silent, if there are any.
 State without(State state, const std::vector<NodeId>& dead, const Settings& settings);
 
+// A state that was read, as the tables take it for granted and apply() keeps it: a node is in one
+// list at most. A stranger may write anything.
+State with_invariants(State state);
+
 // True if the round is sealed and all that were in it then are still there. A member that reads the
 // seal late must not start with a world that others see differently.
 bool is_whole(const State& state);

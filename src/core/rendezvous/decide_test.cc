@@ -29,6 +29,27 @@ TEST(Decide, AClosedRunIsAnErrorForAllButSpares) {
   EXPECT_EQ(join(state, "s", between(1, 1)), Action::GracefulExit);
 }
 
+TEST(Decide, RanksThatCannotBeMakeNoWholeRound) {
+  State state = sealed({"a", "b"});
+  EXPECT_TRUE(is_whole(state));
+  for (auto& [id, rank] : state.participants) rank = 1;
+  EXPECT_FALSE(is_whole(state));
+  state.participants[node("a")] = -1;
+  EXPECT_FALSE(is_whole(state));
+}
+
+TEST(Decide, ANodeThatAStrangerPutIntoEveryListIsInOne) {
+  State state = sealed({"a", "b"});
+  for (const char* name : {"a", "w"}) {
+    state.wait_list.insert(node(name));
+    state.redundancy_list.insert(node(name));
+  }
+  state = with_invariants(std::move(state));
+  EXPECT_EQ(state.participants.size(), 2u);
+  EXPECT_EQ(state.wait_list, std::set{node("w")});
+  EXPECT_TRUE(state.redundancy_list.empty());
+}
+
 TEST(Decide, ASpareWaitsWithoutLimitWhileTheRoundIsFull) {
   State state = apply(sealed({"a"}), Action::AddToRedundancyList, actor("s"), between(1, 1));
   EXPECT_EQ(join(state, "s", between(1, 1)), Action::Sync);

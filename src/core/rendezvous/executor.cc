@@ -22,6 +22,10 @@ constexpr Duration kLastLook = 1s;
 constexpr Duration kShortestTry = 100us;
 constexpr Duration kLongestBackOff = 2s;
 
+// How long it is tried to close or leave a run whose store does not answer at all. torchrun does
+// not try again.
+constexpr Duration kGoodbyeUnheard = 2s;
+
 std::int64_t listed(const State& state) {
   return static_cast<std::int64_t>(state.participants.size() + state.wait_list.size() +
                                    state.redundancy_list.size());
@@ -106,7 +110,10 @@ Step Executor::on_rested(Now now) {
 Step Executor::on_unreachable(Now now) {
   seen_.reset();
   if (std::exchange(swapping_, false)) state_ = std::move(pending_);  // It may have succeeded.
-  if (now.instant > give_up_) return done(Outcome::Unreachable);
+  // At the end of a run its host goes, and nobody is left to be told anything.
+  const bool is_goodbye = operation_ == Operation::Close || operation_ == Operation::Leave;
+  const Instant give_up = is_goodbye ? std::min(give_up_, began_ + kGoodbyeUnheard) : give_up_;
+  if (now.instant > give_up) return done(Outcome::Unreachable);
   losses_ += 1;
   const Duration window = std::min(kLongestBackOff, doubled(50ms, losses_));
   return rest(now.instant + at_random(window), {});
@@ -133,7 +140,7 @@ Step Executor::read(Now now) {
 
 Step Executor::take(std::optional<Snapshot> present, Now now) {
   if (present) {
-    state_ = std::move(present->state);
+    state_ = with_invariants(std::move(present->state));
     token_ = std::move(present->token);
   } else {
     state_ = {};
@@ -143,8 +150,8 @@ Step Executor::take(std::optional<Snapshot> present, Now now) {
   stored_phase_ = phase(state_);
   seen_ = now.instant;
   liveness_.observe(state_, asked_, now.instant);
-  state_ =
-      without(std::move(state_), liveness_.silent(self_, settings_.silence_limit()), settings_);
+  dead_ = liveness_.silent(self_, settings_.silence_limit());
+  state_ = without(std::move(state_), dead_, settings_);
   return proceed(now);
 }
 
@@ -201,19 +208,28 @@ Step Executor::swap(Action action, Reading reading, Stamp utc) {
   const auto old_stamp = stamp(state_);
   pending_ = std::move(state_);  // It comes back with the answer, or another does.
   swapping_ = true;
-  int changes = 0;
+  std::vector<Transition> transitions;
   // What would follow at once goes into the same swap: leaving a round and joining the next is one
   // change and not three, and swaps are what many nodes contend for.
   while (changes_state(action)) {
-    CHECK(++changes < 8);  // Out of one list, into the next, sealed: the tables have no cycle.
+    // Out of one list, into the next, sealed: the tables have no cycle.
+    CHECK(transitions.size() < 24);
+    const std::int64_t round = pending_.round;
+    const bool was_complete = pending_.complete;
     pending_ = apply(std::move(pending_), action, actor, settings_);
+    transitions.push_back({action, round});
+    const bool is_in = action == Action::AddToParticipants || action == Action::AddToWaitList ||
+                       action == Action::AddToRedundancyList;
+    if (is_in) transitions.push_back({Action::KeepAlive, round});
+    if (is_in && pending_.complete && !was_complete)
+      transitions.push_back({Action::MarkComplete, round});
     reading.heartbeat_due = false;
     action = next_action(pending_, reading);
   }
   pending_beat_.reset();
   if (stamp(pending_) != old_stamp) pending_beat_ = reading.now;
   asked_ = reading.now;
-  return {Swap{pending_, token_}};
+  return {Swap{pending_, token_, std::move(transitions), dead_}};
 }
 
 Step Executor::done(Outcome outcome) {

@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/instant.h"
 #include "base/random.h"
@@ -44,9 +45,18 @@ struct Snapshot {
 
 struct Read {};
 
+// One step of what a swap changes, for those who are told of each.
+struct Transition {
+  Action action;
+  std::int64_t round = 0;  // Of the state before it.
+  friend bool operator==(const Transition&, const Transition&) = default;
+};
+
 struct Swap {
   State state;
   std::optional<std::string> token;  // None: only if the backend holds no state yet.
+  std::vector<Transition> transitions = {};
+  std::vector<NodeId> dead = {};  // Nodes that it drops because they are silent.
 };
 
 struct Rest {
@@ -138,6 +148,7 @@ class Executor {
   std::string stored_phase_;     // Of the state as it is in the backend.
   std::optional<Instant> seen_;  // When the state was last known to be the backend's.
   Liveness liveness_;
+  std::vector<NodeId> dead_;          // Silent nodes that the backend's state still has.
   std::optional<Instant> last_beat_;  // When this node's own stamp was last changed.
 
   bool swapping_ = false;  // A swap is under way, and

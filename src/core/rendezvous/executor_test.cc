@@ -38,6 +38,8 @@ struct Player {
         ++reads;
         step = executor.on_read(backend.snapshot(), now());
       } else if (auto* swap = std::get_if<Swap>(&step.what)) {
+        transitions = swap->transitions;
+        dead = swap->dead;
         const auto present = backend.snapshot();
         const auto token = present ? std::optional(present->token) : std::nullopt;
         if (swap->token == token) {
@@ -70,6 +72,8 @@ struct Player {
   Instant clock = at(100s);
   std::int64_t skew = 0;
   std::vector<std::string> left;
+  std::vector<Transition> transitions;  // Of the last swap, as the nodes
+  std::vector<NodeId> dead;             // that it dropped.
   int reads = 0;
   int losses = 0;
 };
@@ -146,6 +150,49 @@ TEST(Executor, GivesUpOnABackendThatDoesNotAnswer) {
   }
   EXPECT_EQ(outcome(step), Outcome::Unreachable);
   EXPECT_GT(tries, 5);
+}
+
+// A host ends with its run; a node that closed the same run once went on for close_timeout.
+TEST(Executor, ClosingARunWhoseStoreIsGoneIsGivenUpSoon) {
+  for (const Operation operation : {Operation::Close, Operation::Leave}) {
+    Player a("a", between(1, 1));
+    Step step = a.executor.begin(operation, 30s, a.now());
+    const Instant began = a.clock;
+    while (!std::holds_alternative<Done>(step.what)) {
+      a.clock = a.clock + 100ms;
+      if (const auto* rest = std::get_if<Rest>(&step.what)) {
+        a.clock = std::max(a.clock, rest->until);
+        step = a.executor.on_rested(a.now());
+      } else {
+        step = a.executor.on_unreachable(a.now());
+      }
+    }
+    EXPECT_EQ(outcome(step), Outcome::Unreachable);
+    EXPECT_LT(a.clock - began, 5s);
+  }
+}
+
+TEST(Executor, SaysStepByStepWhatASwapChanges) {
+  Backend backend;
+  Player a("a", between(1, 1));
+  a.begin(backend, Operation::Join);
+  const std::vector<Transition> joined{
+      {Action::AddToParticipants, 0}, {Action::KeepAlive, 0}, {Action::MarkComplete, 0}};
+  EXPECT_EQ(a.transitions, joined);
+  a.begin(backend, Operation::Join);
+  const std::vector<Transition> joined_again{{Action::RemoveFromParticipants, 0},
+                                             {Action::AddToParticipants, 1},
+                                             {Action::KeepAlive, 1},
+                                             {Action::MarkComplete, 1}};
+  EXPECT_EQ(a.transitions, joined_again);
+  Player spare("s", between(1, 1));
+  spare.begin(backend, Operation::Join);
+  const std::vector<Transition> waits{{Action::AddToRedundancyList, 1}, {Action::KeepAlive, 1}};
+  EXPECT_EQ(spare.transitions, waits);
+  a.clock = a.clock + 2s;
+  a.begin(backend, Operation::Close);
+  EXPECT_EQ(a.transitions, (std::vector<Transition>{{Action::MarkClosed, 1}}));
+  EXPECT_TRUE(a.dead.empty());
 }
 
 TEST(Executor, TheLastCallEndsByEachNodesOwnClock) {

@@ -65,6 +65,9 @@ constexpr void for_each_rule(Visit&& visit) {
         &RunRules::max_membership_changes);
   visit(RuleRow{.text = "the segment", .flag = "--segment", .since = 2, .status = "segment"},
         &RunRules::segment);
+  visit(RuleRow{.text = "the keep-alive interval", .since = 3}, &RunRules::keep_alive_interval);
+  visit(RuleRow{.text = "the keep-alive attempts", .least = 1, .since = 3},
+        &RunRules::keep_alive_max_attempt);
 }
 
 // The session protocol must be as new as its newest rule.

@@ -13,6 +13,7 @@ namespace {
 // Nothing tells us when an orphan ends, so we look: soon at first, then less often.
 constexpr Duration kFirstPause = 2ms;
 constexpr Duration kLongestPause = 100ms;
+constexpr Duration kLongestLingering = 1s;  // The same, where it may take minutes.
 
 // Signals of a program's own mistake. A worker that dies of one after our SIGTERM did not die of
 // our SIGTERM.
@@ -66,10 +67,57 @@ Effects Supervision::on_count(int alive, Instant now) {
   if (phase_ == Phase::Over || phase_ == Phase::Starting) return {};
   if (running_ > 0 && phase_ != Phase::Killing) return {};  // Their ends will be told.
   if (running_ == 0 && alive == 0) return finish();
-  look_pause_ = std::clamp(look_pause_ * 2, kFirstPause, kLongestPause);
+  look_pause_ = std::clamp(look_pause_ * 2, kFirstPause,
+                           phase_ == Phase::Lingering ? kLongestLingering : kLongestPause);
   next_look_ = now + look_pause_;
+  if (phase_ == Phase::Running && succeeded()) {
+    phase_ = Phase::Lingering;
+    leftovers_.emplace(Leftovers::Settings{.rule = settings_.away,
+                                           .wait = settings_.away_wait,
+                                           .stop_signal = settings_.stop_signal,
+                                           .grace = settings_.grace,
+                                           .kill_wait = settings_.kill_wait},
+                       now);
+    if (may_go_) leftovers_->let_go();
+  }
+  if (phase_ == Phase::Lingering) return {LookAtLeft{}};
   if (phase_ == Phase::Running) return begin_stop(settings_.stop_signal, settings_.grace, now);
   if (phase_ == Phase::Killing) return {KillAll{}};  // A process was started meanwhile.
+  return {};
+}
+
+Effects Supervision::on_left(const std::vector<Left>& left, Instant now) {
+  if (phase_ != Phase::Lingering) return {};
+  const Leftovers::Verdict verdict = leftovers_->on_left(left, now);
+  if (const auto due = leftovers_->next_look(); due && next_look_ && *due < *next_look_)
+    next_look_ = due;
+  Effects effects;
+  if (!verdict.tell.empty()) effects.emplace_back(Tell{verdict.tell});
+  if (verdict.signal_stayed != 0) effects.emplace_back(SignalStayed{verdict.signal_stayed});
+  if (verdict.has_succeeded) effects.emplace_back(Succeeded{});
+  const auto then = [&](Effects more) {
+    effects.insert(effects.end(), more.begin(), more.end());
+    return effects;
+  };
+  switch (verdict.next) {
+    case Leftovers::Verdict::Next::LookAgain:
+      return effects;
+    case Leftovers::Verdict::Next::StopAll:
+      return then(begin_stop(settings_.stop_signal, settings_.grace, now));
+    case Leftovers::Verdict::Next::KillAll:
+      return then(begin_kill(now));
+    case Leftovers::Verdict::Next::LetGo:
+      effects.emplace_back(LetGo{});
+      return then(finish());
+  }
+  return effects;
+}
+
+Effects Supervision::let_go(Instant now) {
+  may_go_ = true;
+  if (phase_ != Phase::Lingering) return {};
+  leftovers_->let_go();
+  next_look_ = now;
   return {};
 }
 
@@ -101,6 +149,7 @@ Effects Supervision::on_deadline(Instant now) {
 Effects Supervision::stop(int number, Duration grace, Instant now) {
   switch (phase_) {
     case Phase::Running:
+    case Phase::Lingering:
       return begin_stop(number, grace, now);
     case Phase::Stopping:
       if (grace <= Duration{}) return begin_kill(now);
@@ -115,12 +164,17 @@ Effects Supervision::stop(int number, Duration grace, Instant now) {
 }
 
 Effects Supervision::kill(Instant now) {
-  if (phase_ == Phase::Running || phase_ == Phase::Stopping) return begin_kill(now);
+  if (phase_ == Phase::Running || phase_ == Phase::Lingering || phase_ == Phase::Stopping)
+    return begin_kill(now);
   return {};
 }
 
 Effects Supervision::begin_stop(int number, Duration grace, Instant now) {
   if (grace <= Duration{}) return begin_kill(now);
+  if (phase_ == Phase::Lingering) {  // It was looked at less and less often.
+    look_pause_ = {};
+    next_look_ = now + kFirstPause;
+  }
   phase_ = Phase::Stopping;
   deadline_ = now + grace;
   return {SignalAll{number}};

@@ -7,7 +7,8 @@
 // processes is alive.
 //
 //   starting ─▶ running ─▶ stopping ─▶ killing ─▶ over
-//                   └── all ended, nothing left ──▶ over
+//                   ├── all ended, nothing left ──▶ over
+//                   └── all succeeded, but processes are left ─▶ lingering ─▶ stopping, or over
 #pragma once
 
 #include <optional>
@@ -16,14 +17,11 @@
 #include <vector>
 
 #include "base/instant.h"
+#include "core/supervision/leftovers.h"
 
 namespace regroup::core::supervision {
 
-// Signal numbers of Linux, which are part of its interface.
-inline constexpr int kSigKill = 9;
-inline constexpr int kSigTerm = 15;
-
-enum class Phase { Starting, Running, Stopping, Killing, Over };
+enum class Phase { Starting, Running, Lingering, Stopping, Killing, Over };
 
 struct Exit {
   int code = 0;
@@ -54,6 +52,9 @@ struct Settings {
   int stop_signal = kSigTerm;  // For the others after a failure, and for what is left at the end.
   Duration grace = 30s;        // Between the signal and SIGKILL; zero: SIGKILL at once.
   Duration kill_wait = 10s;    // After SIGKILL, before we give up.
+  // Of those that left their worker's session, once all workers have succeeded.
+  AwayRule away = AwayRule::Wait;
+  Duration away_wait = 300s;
 };
 
 // To everything of every worker that is still there.
@@ -74,11 +75,34 @@ struct KillWorker {
 struct CountAlive {
   friend bool operator==(const CountAlive&, const CountAlive&) = default;
 };
+// All workers have succeeded, and something of theirs is alive: say what, with on_left().
+struct LookAtLeft {
+  friend bool operator==(const LookAtLeft&, const LookAtLeft&) = default;
+};
+// To what is left and is still in the session of its worker.
+struct SignalStayed {
+  int number = kSigTerm;
+  friend bool operator==(const SignalStayed&, const SignalStayed&) = default;
+};
+// All workers have succeeded. What is left of theirs may take long; nobody else need wait for it.
+struct Succeeded {
+  friend bool operator==(const Succeeded&, const Succeeded&) = default;
+};
+// What is alive now is left running.
+struct LetGo {
+  friend bool operator==(const LetGo&, const LetGo&) = default;
+};
+// A line for people.
+struct Tell {
+  std::string text;
+  friend bool operator==(const Tell&, const Tell&) = default;
+};
 // The outcomes are final.
 struct GroupOver {
   friend bool operator==(const GroupOver&, const GroupOver&) = default;
 };
-using Effect = std::variant<SignalAll, KillAll, KillWorker, CountAlive, GroupOver>;
+using Effect = std::variant<SignalAll, KillAll, KillWorker, CountAlive, LookAtLeft, SignalStayed,
+                            Succeeded, LetGo, Tell, GroupOver>;
 using Effects = std::vector<Effect>;
 
 class Supervision {
@@ -101,6 +125,10 @@ class Supervision {
   // How many of our processes are alive, workers included. CountAlive asks for it; it may also come
   // unasked.
   Effects on_count(int alive, Instant now);
+  // What of ours is alive, as LookAtLeft asks for it. Empty: nobody can say.
+  Effects on_left(const std::vector<Left>& left, Instant now);
+  // The group is not needed any more: those that AwayRule::Leave is for may be left.
+  Effects let_go(Instant now);
   // next_deadline() has come.
   Effects on_deadline(Instant now);
 
@@ -131,7 +159,9 @@ class Supervision {
   std::vector<WorkerOutcome> workers_;
   int running_ = 0;
   int ended_ = 0;
-  int left_ = 0;  // Processes that were alive at the last look.
+  int left_ = 0;                        // Processes that were alive at the last look.
+  std::optional<Leftovers> leftovers_;  // While lingering.
+  bool may_go_ = false;
   std::optional<int> first_failure_;
   std::optional<Instant> deadline_;   // Of the grace, or of the wait after SIGKILL.
   std::optional<Instant> execution_;  // A condemned worker that is alive then is killed.

@@ -163,7 +163,9 @@ TEST(Supervision, GivesUpOnWhoCannotBeKilled) {
 TEST(Supervision, StopsWhatTheWorkersLeftBehind) {
   Supervision group = running(1);
   EXPECT_THAT(group.on_exit(0, kGood, at(1s)), ElementsAre(Effect(CountAlive{})));
-  EXPECT_THAT(obeyed(group, group.on_count(2, at(1s))), ElementsAre(Effect(SignalAll{15})));
+  EXPECT_THAT(group.on_count(2, at(1s)), ElementsAre(Effect(LookAtLeft{})));
+  // Nobody can say what they are.
+  EXPECT_THAT(obeyed(group, group.on_left({}, at(1s))), ElementsAre(Effect(SignalAll{15})));
   EXPECT_EQ(group.waiting_for(at(1s)), "2 processes that the workers left behind, killed in 30 s");
   const auto soon = group.next_deadline();
   ASSERT_TRUE(soon);
@@ -178,12 +180,71 @@ TEST(Supervision, StopsWhatTheWorkersLeftBehind) {
   EXPECT_TRUE(group.succeeded());
 }
 
+const Left kUpload{.pid = 12, .name = "aws", .is_away = true};
+const Left kLoader{.pid = 13, .name = "python"};
+
+// Has one worker, which has succeeded, and something of it is there.
+Supervision lingering(const Settings& settings = {}) {
+  Supervision group(settings);
+  group.on_started();
+  group.on_exit(0, kGood, at(0s));
+  EXPECT_THAT(group.on_count(1, at(0s)), ElementsAre(Effect(LookAtLeft{})));
+  EXPECT_EQ(group.phase(), Phase::Lingering);
+  return group;
+}
+
+TEST(Supervision, LingersForWhatWasMeantToGoOn) {
+  Supervision group = lingering();
+  EXPECT_THAT(group.on_left({kUpload}, at(0s)), IsEmpty());
+  EXPECT_LT(*group.next_deadline(), at(1s));
+  EXPECT_THAT(group.on_deadline(at(1s)), ElementsAre(Effect(CountAlive{})));
+  EXPECT_THAT(group.on_count(2, at(1s)), ElementsAre(Effect(LookAtLeft{})));
+  const Effects effects = group.on_left({kUpload, kLoader}, at(1s));
+  ASSERT_EQ(effects.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<Tell>(effects[0]));
+  EXPECT_EQ(effects[1], Effect(SignalStayed{15}));
+  EXPECT_EQ(effects[2], Effect(Succeeded{}));
+  EXPECT_FALSE(group.condemn(0, 15, at(1s)));
+  EXPECT_THAT(group.on_count(0, at(2s)), ElementsAre(Effect(GroupOver{})));
+  EXPECT_TRUE(group.succeeded());
+}
+
+TEST(Supervision, StopsLingeringOnOrder) {
+  Supervision group = lingering();
+  group.on_left({kUpload}, at(1s));
+  EXPECT_THAT(group.stop(2, 5s, at(2s)), ElementsAre(Effect(SignalAll{2})));
+  EXPECT_EQ(group.phase(), Phase::Stopping);
+  Supervision other = lingering();
+  EXPECT_THAT(other.kill(at(2s)), ElementsAre(Effect(KillAll{}), Effect(CountAlive{})));
+}
+
+TEST(Supervision, LeavesWhatMayOutliveItOnceItIsNotNeeded) {
+  Supervision group = lingering({.away = AwayRule::Leave});
+  EXPECT_THAT(group.on_left({kUpload}, at(1s)), ElementsAre(Effect(Succeeded{})));
+  EXPECT_THAT(group.let_go(at(2s)), IsEmpty());
+  EXPECT_EQ(group.next_deadline(), at(2s));
+  EXPECT_THAT(group.on_deadline(at(2s)), ElementsAre(Effect(CountAlive{})));
+  group.on_count(1, at(2s));
+  const Effects effects = group.on_left({kUpload}, at(2s));
+  ASSERT_EQ(effects.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<Tell>(effects[0]));
+  EXPECT_EQ(effects[1], Effect(LetGo{}));
+  EXPECT_EQ(effects[2], Effect(GroupOver{}));
+}
+
+TEST(Supervision, AfterAFailureNothingIsWaitedFor) {
+  Supervision group = running(1);
+  group.on_exit(0, {.code = 1}, at(0s));
+  EXPECT_THAT(group.on_count(1, at(0s)), ElementsAre(Effect(SignalAll{15})));
+}
+
 TEST(Supervision, LooksLessOftenTheLongerItTakes) {
   Supervision group = running(1);
   group.on_exit(0, kGood, at(0s));
   Instant now = at(0s);
   int looks = 0;
   group.on_count(1, now);
+  group.on_left({}, now);
   while (group.phase() == Phase::Stopping) {
     now = *group.next_deadline();
     for (const Effect& effect : group.on_deadline(now))

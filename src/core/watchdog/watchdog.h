@@ -38,6 +38,7 @@ struct Timer {
   Instant deadline;
   Duration after{};  // How much time there was when it was acquired. For people.
   int signal = 0;    // What to kill with; 0 or less: nothing.
+  double said = 0;   // When it expires, in the client's words: seconds since 1970. For people.
 };
 
 // The time of a process is up.

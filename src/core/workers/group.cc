@@ -16,7 +16,9 @@ Group::Group(const Settings& settings)
       supervision_({.workers = static_cast<int>(settings.ranks.size()),
                     .stop_signal = settings.stop_signal,
                     .grace = settings.grace,
-                    .kill_wait = settings.kill_wait}),
+                    .kill_wait = settings.kill_wait,
+                    .away = settings.away,
+                    .away_wait = settings.away_wait}),
       ended_for_(settings.ranks.size()) {}
 
 void Group::on_started(Instant now) {
@@ -43,8 +45,15 @@ Effects Group::on_count(int alive, Instant now) {
   return of(supervision_.on_count(alive, now), now);
 }
 
+Effects Group::on_left(const std::vector<supervision::Left>& left, Instant now) {
+  return of(supervision_.on_left(left, now), now);
+}
+
+Effects Group::let_go(Instant now) { return of(supervision_.let_go(now), now); }
+
 Effects Group::on_time(Instant now) {
   Effects effects = of(supervision_.on_deadline(now), now);
+  if (end_by_ && now >= *end_by_) end_who_waits(effects, now);
   if (!look_at_ || now < *look_at_) return effects;
   look_at_.reset();
   if (is_judged()) return effects;
@@ -57,7 +66,8 @@ Effects Group::on_time(Instant now) {
 
 std::optional<Instant> Group::next_deadline() const {
   auto next = supervision_.next_deadline();
-  if (look_at_ && (!next || *look_at_ < *next)) next = look_at_;
+  for (const auto& other : {look_at_, end_by_})
+    if (other && (!next || *other < *next)) next = other;
   return next;
 }
 
@@ -80,7 +90,8 @@ Effects Group::of(const supervision::Effects& effects, Instant now) {
                        // The grace does not run meanwhile.
                        supervision_.postpone(settings_.stacks_limit);
                        held_stops_.push_back({order.number, now});
-                       take_stacks(ours, "the workers are stopped because of a failure");
+                       take_stacks(ours, "the workers are stopped because of a failure",
+                                   settings_.stacks_limit);
                      },
                      [&](const KillAll& order) {
                        give_up_stacks(ours);
@@ -90,6 +101,11 @@ Effects Group::of(const supervision::Effects& effects, Instant now) {
                        ours.emplace_back(SignalWorker{order.worker, supervision::kSigKill});
                      },
                      [&](const CountAlive& order) { ours.emplace_back(order); },
+                     [&](const LookAtLeft& order) { ours.emplace_back(order); },
+                     [&](const SignalStayed& order) { ours.emplace_back(order); },
+                     [&](const Succeeded& said) { ours.emplace_back(said); },
+                     [&](const LetGo& order) { ours.emplace_back(order); },
+                     [&](const Tell& told) { ours.emplace_back(told); },
                      [&](const supervision::GroupOver&) {
                        give_up_stacks(ours);
                        look_at_.reset();
@@ -106,13 +122,14 @@ bool Group::holds_for_stacks() const {
          supervision_.running() > 0;
 }
 
-void Group::take_stacks(Effects& effects, const std::string& why) {
+void Group::take_stacks(Effects& effects, const std::string& why, Duration limit) {
   if (std::exchange(taking_stacks_, true)) return;
-  effects.emplace_back(CollectStacks{why});
+  effects.emplace_back(CollectStacks{why, limit});
 }
 
 void Group::give_up_stacks(Effects& effects) {
   to_end_.clear();
+  end_by_.reset();
   held_stops_.clear();
   hang_waits_ = false;
   if (std::exchange(taking_stacks_, false)) effects.emplace_back(GiveUpStacks{});
@@ -125,13 +142,18 @@ Effects Group::on_stacks(std::vector<hang::RankAt> ours, Instant now) {
   summary_ = hang::where_they_are(where_);
   if (detector_) detector_->on_disturbed();
   Effects effects;
-  for (const ToEnd& one : std::exchange(to_end_, {})) end_worker(effects, one, now);
+  end_who_waits(effects, now);
   if (std::exchange(hang_waits_, false)) tell_where(effects, now);
   for (const HeldStop& held : std::exchange(held_stops_, {})) {
     supervision_.postpone(now - held.since - settings_.stacks_limit);
     effects.emplace_back(SignalAll{held.signal});
   }
   return effects;
+}
+
+void Group::end_who_waits(Effects& effects, Instant now) {
+  end_by_.reset();
+  for (const ToEnd& one : std::exchange(to_end_, {})) end_worker(effects, one, now);
 }
 
 Effects Group::end_for(int worker, int signal, const std::string& why, Instant now) {
@@ -143,8 +165,9 @@ Effects Group::end_for(int worker, int signal, const std::string& why, Instant n
     return effects;
   }
   to_end_.push_back(std::move(one));
+  if (!end_by_) end_by_ = now + settings_.timer_patience;
   const int rank = settings_.ranks[static_cast<std::size_t>(worker)];
-  take_stacks(effects, "rank " + std::to_string(rank) + ": " + why);
+  take_stacks(effects, "rank " + std::to_string(rank) + ": " + why, settings_.timer_stacks_limit);
   return effects;
 }
 

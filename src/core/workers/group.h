@@ -21,19 +21,30 @@ namespace regroup::core::workers {
 
 using supervision::CountAlive;
 using supervision::KillAll;
+using supervision::LetGo;
+using supervision::LookAtLeft;
 using supervision::SignalAll;
+using supervision::SignalStayed;
+using supervision::Succeeded;
+using supervision::Tell;
 
 struct Settings {
   std::vector<int> ranks = {0};  // Of the whole run, by local rank.
   int stop_signal = supervision::kSigTerm;
   Duration grace = 30s;
   Duration kill_wait = 10s;
+  supervision::AwayRule away = supervision::AwayRule::Wait;
+  Duration away_wait = 300s;
 
   // Stacks are taken before a worker is ended for what it did,
   bool takes_stacks = false;
   // and before the others are stopped for any failure.
   bool takes_stacks_for_failures = false;
   Duration stacks_limit = 5s;  // Taking them takes no longer.
+  // For a worker whose timer has expired the time is up: what cannot be had this quickly is not
+  // waited for, and after the second time it is ended whatever has come.
+  Duration timer_stacks_limit = 400ms;
+  Duration timer_patience = 500ms;
 
   Duration hang_timeout{};     // Zero: hangs are not looked for.
   Duration hang_grace{};       // For so long after the start nothing counts.
@@ -57,6 +68,7 @@ struct FirstFailure {
 // Take the stacks of all that run, and report them with on_stacks().
 struct CollectStacks {
   std::string why;
+  Duration limit{};  // Taking them takes no longer.
   friend bool operator==(const CollectStacks&, const CollectStacks&) = default;
 };
 // They are not waited for any longer.
@@ -86,18 +98,13 @@ struct Explain {
   std::string summary;
   friend bool operator==(const Explain&, const Explain&) = default;
 };
-// A line for people.
-struct Tell {
-  std::string text;
-  friend bool operator==(const Tell&, const Tell&) = default;
-};
 // No process is alive, or what is alive cannot be killed. The outcomes are final.
 struct Over {
   friend bool operator==(const Over&, const Over&) = default;
 };
-using Effect =
-    std::variant<SignalAll, KillAll, CountAlive, SignalWorker, FirstFailure, CollectStacks,
-                 GiveUpStacks, ForgetStacks, Look, SayStalled, SayWhere, Explain, Tell, Over>;
+using Effect = std::variant<SignalAll, KillAll, CountAlive, LookAtLeft, SignalStayed, Succeeded,
+                            LetGo, SignalWorker, FirstFailure, CollectStacks, GiveUpStacks,
+                            ForgetStacks, Look, SayStalled, SayWhere, Explain, Tell, Over>;
 using Effects = std::vector<Effect>;
 
 class Group {
@@ -111,6 +118,10 @@ class Group {
   void on_signalled(int number) { supervision_.on_signalled(number); }
   // How many processes of the group are alive. CountAlive asks for it; it may also come unasked.
   Effects on_count(int alive, Instant now);
+  // What of the group is alive, as LookAtLeft asks for it.
+  Effects on_left(const std::vector<supervision::Left>& left, Instant now);
+  // The group is not needed any more: what may outlive it is left.
+  Effects let_go(Instant now);
   // Where those are whose stacks were taken.
   Effects on_stacks(std::vector<hang::RankAt> ours, Instant now);
   // All workers, by local rank; nothing for those that have ended.
@@ -134,7 +145,11 @@ class Group {
   const std::string& ended_for(int worker) const;
   bool runs(int worker) const;  // And may go on.
   bool stopping() const;
+  // All workers have succeeded; what they left behind still runs.
+  bool lingers() const { return supervision_.phase() == supervision::Phase::Lingering; }
   bool over() const { return supervision_.phase() == supervision::Phase::Over; }
+  // The worker that was ended last for a hang was not named: nobody could be.
+  bool named_nobody() const { return named_nobody_; }
   // In a hang: other nodes had their turn, and this one goes by what it sees.
   bool others_had_their_turn(Instant now) const { return others_until_ && now >= *others_until_; }
 
@@ -150,7 +165,8 @@ class Group {
   };
 
   Effects of(const supervision::Effects& effects, Instant now);
-  void take_stacks(Effects& effects, const std::string& why);
+  void take_stacks(Effects& effects, const std::string& why, Duration limit);
+  void end_who_waits(Effects& effects, Instant now);
   void give_up_stacks(Effects& effects);
   bool holds_for_stacks() const;
   bool end_worker(Effects& effects, const ToEnd& one, Instant now);
@@ -158,6 +174,7 @@ class Group {
   void follow_hang(Effects& effects, Instant now);
   void judge_hang(Effects& effects, Instant now);
   void tell_where(Effects& effects, Instant now);
+  void add_what_looks_tell();
   void blame(Effects& effects, const hang::Blame& blame, Instant now);
   void no_hang(Effects& effects);
   std::string hang_in_words(const hang::Stall& stall) const;
@@ -174,6 +191,7 @@ class Group {
   std::vector<hang::RankAt> where_;
   std::string summary_;
   std::vector<ToEnd> to_end_;
+  std::optional<Instant> end_by_;  // Those, if stacks have not come by then.
   std::vector<HeldStop> held_stops_;
   bool hang_waits_ = false;
 
@@ -183,6 +201,7 @@ class Group {
   bool all_say_hang_ = false;
   std::optional<hang::Stall> hung_;      // Judged to be a hang.
   std::optional<Instant> others_until_;  // If no other node has acted by then, we do.
+  bool named_nobody_ = false;
 };
 
 }  // namespace regroup::core::workers

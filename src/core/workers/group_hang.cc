@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/headline.h"
 #include "base/text.h"
 #include "core/workers/group.h"
 
@@ -48,7 +49,12 @@ void Group::follow_hang(Effects& effects, Instant now) {
   } else if (!hung_) {
     judge_hang(effects, now);
   } else if (others_had_their_turn(now)) {
-    blame(effects, hang::blame(where_), now);
+    // We see only a part of all ranks: the one that is somewhere else than the rest may be elsewhere.
+    hang::Blame ours{.summary = summary_};
+    for (const hang::RankAt& one : where_)
+      if (one.at.alone == hang::Alone::Certain && one.rank < ours.rank.value_or(one.rank + 1))
+        ours.rank = one.rank;
+    blame(effects, ours, now);
   }
 }
 
@@ -69,14 +75,29 @@ void Group::judge_hang(Effects& effects, Instant now) {
   effects.emplace_back(Tell{line + (settings_.takes_stacks ? "; taking stacks" : "")});
   if (!settings_.takes_stacks || has_stacks_) return tell_where(effects, now);
   hang_waits_ = true;
-  take_stacks(effects, line);
+  take_stacks(effects, line, settings_.stacks_limit);
 }
 
 void Group::tell_where(Effects& effects, Instant now) {
   if (!hung_) return;  // It was no hang.
+  add_what_looks_tell();
   if (!settings_.asks_others) return blame(effects, hang::blame(where_), now);
   others_until_ = now + settings_.others_turn;
   effects.emplace_back(SayWhere{where_});
+}
+
+// One look shows where a worker is, many in a row whether it has been there all the time.
+void Group::add_what_looks_tell() {
+  const auto has = [](const std::vector<int>& workers, std::ptrdiff_t worker) {
+    return std::find(workers.begin(), workers.end(), worker) != workers.end();
+  };
+  for (hang::RankAt& one : where_) {
+    const auto found = std::find(settings_.ranks.begin(), settings_.ranks.end(), one.rank);
+    const auto worker = found - settings_.ranks.begin();
+    if (one.at.alone == hang::Alone::IfStill)
+      one.at.alone = has(hung_->still, worker) ? hang::Alone::Certain : hang::Alone::Unknown;
+    one.at.busy = has(hung_->spinning, worker);
+  }
 }
 
 Effects Group::hear_blame(const hang::Blame& blamed, Instant now) {
@@ -104,8 +125,14 @@ void Group::blame(Effects& effects, const hang::Blame& blamed, Instant now) {
   }
   const auto& suspects = hung_->suspects;
   const bool suspect = std::find(suspects.begin(), suspects.end(), worker) != suspects.end();
-  const std::string why = suspect ? "hangs: it has " + hang::signals_in_words(hung_->quiet)
-                                  : "hangs: it is where no other rank is, and the run stands still";
+  named_nobody_ = found == ranks.end();
+  std::string why = "hangs: it is where no other rank is, and the run stands still";
+  // Any worker will do, to end all of them: none is named in what people read.
+  if (named_nobody_)
+    why = std::string(kHangsUnnamed) + "which rank is to blame; workers have " +
+          hang::signals_in_words(hung_->quiet);
+  else if (suspect)
+    why = "hangs: it has " + hang::signals_in_words(hung_->quiet);
   if (!end_worker(effects, {worker, kSigKill, why}, now)) no_hang(effects);
 }
 

@@ -93,12 +93,21 @@ Settings with_stacks(bool for_failures = false) {
 TEST(Group, TakesStacksBeforeAWorkerIsEndedForItsTimer) {
   Group group = started(with_stacks());
   EXPECT_THAT(group.end_for(1, kSigTerm, "too late", kStart),
-              ElementsAre(CollectStacks{"rank 5: too late"}));
+              ElementsAre(CollectStacks{"rank 5: too late", 400ms}));
   // While they are taken, another one is late; stacks are taken once for both.
-  EXPECT_THAT(group.end_for(0, kSigKill, "also late", kStart + 1s), IsEmpty());
-  EXPECT_THAT(group.on_stacks({}, kStart + 2s),
+  EXPECT_THAT(group.end_for(0, kSigKill, "also late", kStart + 100ms), IsEmpty());
+  EXPECT_THAT(group.on_stacks({}, kStart + 200ms),
               ElementsAre(SignalWorker{1, kSigTerm}, SignalWorker{0, kSigKill}));
   EXPECT_THAT(group.on_stacks({}, kStart + 3s), IsEmpty()) << "they were not asked for again";
+}
+
+TEST(Group, AnExpiredTimerDoesNotWaitLongForStacks) {
+  Group group = started(with_stacks());
+  group.end_for(1, kSigTerm, "too late", kStart);
+  EXPECT_EQ(group.next_deadline(), kStart + 500ms);
+  EXPECT_THAT(group.on_time(kStart + 499ms), IsEmpty());
+  EXPECT_THAT(group.on_time(kStart + 500ms), ElementsAre(SignalWorker{1, kSigTerm}));
+  EXPECT_THAT(group.on_stacks({}, kStart + 1s), IsEmpty()) << "it is not ended twice";
 }
 
 TEST(Group, AWorkerThatEndsWhileStacksAreTakenEndedByItself) {
@@ -186,12 +195,48 @@ TEST_F(Hang, AloneTheOddOneIsEndedOnceStacksAreTaken) {
   EXPECT_THAT(group.ended_for(1), HasSubstr("hangs: it has written nothing"));
 }
 
+TEST_F(Hang, AWorkerThatSleptOnForTheTimeoutIsNamedWithoutAStack) {
+  Group group = started(settings(false));
+  look_until_something(group);
+  EXPECT_THAT(group.on_stacks(
+                  {{4, {"in futex()"}}, {5, {"in sleep()", false, hang::Alone::IfStill}}}, now_),
+              ElementsAre(SignalWorker{1, kSigKill}));
+  EXPECT_FALSE(group.named_nobody());
+}
+
+TEST_F(Hang, NobodyIsNamedWhereNothingTells) {
+  Group group = started(settings(false));
+  look_until_something(group);
+  EXPECT_THAT(group.on_stacks({{4, {"in futex()"}}, {5, {"in poll()"}}}, now_),
+              ElementsAre(SignalWorker{0, kSigKill}));
+  EXPECT_TRUE(group.named_nobody());
+  EXPECT_THAT(group.ended_for(0), HasSubstr("hangs: cannot tell which rank is to blame; workers"));
+}
+
+TEST_F(Hang, WhoeverHearsThatNobodyIsNamedEndsAWorkerToEndThemAll) {
+  Group group = started(settings(true));
+  look_until_something(group);
+  group.hear_hang(true, now_);
+  group.on_stacks({{4, {"in futex()"}}, {5, {"in futex()"}}}, now_);
+  EXPECT_THAT(group.hear_blame({.summary = "ranks 0-5 are in futex()"}, now_),
+              ElementsAre(Explain{"ranks 0-5 are in futex()"}, SignalWorker{0, kSigKill}));
+  EXPECT_TRUE(group.named_nobody());
+}
+
 TEST_F(Hang, LooksNoMoreOnceAWorkerIsBeingEnded) {
   Group group = started(settings(false));
   look_until_something(group);
   group.on_stacks(ours(), now_);
   EXPECT_THAT(group.on_look({Sample{}, Sample{.written = 1}}, now_ + 1s), IsEmpty());
   EXPECT_THAT(group.hear_hang(true, now_ + 1s), IsEmpty());
+}
+
+TEST_F(Hang, ATimerThatExpiresWhileItsStacksAreTakenDoesNotWaitForThem) {
+  Group group = started(settings(false));
+  look_until_something(group);
+  EXPECT_THAT(group.end_for(0, kSigTerm, "too late", now_ + 1s), IsEmpty());
+  EXPECT_EQ(group.next_deadline(), now_ + 1500ms);
+  EXPECT_THAT(group.on_time(now_ + 1500ms), ElementsAre(SignalWorker{0, kSigTerm}));
 }
 
 TEST_F(Hang, LooksLaterWhileStacksAreTaken) {
@@ -231,7 +276,18 @@ TEST_F(Hang, AnotherNodeHasItsTurnAndThenThisOneActs) {
   EXPECT_FALSE(group.others_had_their_turn(told + 14s));
   EXPECT_TRUE(group.others_had_their_turn(told + 15s));
   EXPECT_THAT(group.hear_hang(true, told + 14s), IsEmpty());
-  EXPECT_THAT(group.hear_hang(true, told + 15s), ElementsAre(SignalWorker{1, kSigKill}));
+  // It sees only its own ranks, and rank 5 may well wait for another.
+  EXPECT_THAT(group.hear_hang(true, told + 15s), ElementsAre(SignalWorker{0, kSigKill}));
+  EXPECT_TRUE(group.named_nobody());
+}
+
+TEST_F(Hang, WhoActsAfterAnotherNodesTurnNamesOnlyWhoCertainlyWaitsForNobody) {
+  Group group = started(settings(true));
+  look_until_something(group);
+  group.hear_hang(true, now_);
+  group.on_stacks({{4, {"in futex()"}}, {5, {"in sleep()", false, hang::Alone::Certain}}}, now_);
+  EXPECT_THAT(group.hear_hang(true, now_ + 15s), ElementsAre(SignalWorker{1, kSigKill}));
+  EXPECT_FALSE(group.named_nobody());
 }
 
 TEST_F(Hang, ThatPassesIsForgottenWithItsStacks) {

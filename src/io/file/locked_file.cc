@@ -114,7 +114,12 @@ Result<void> remove_file(const std::string& path) {
 
 Result<void> write_file(const std::string& path, std::string_view contents) {
   const std::string fresh = fmt::format("{}.new.{}", path, ::getpid());
-  Descriptor fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  // In a directory that others may write to, a link of theirs may be there: it must not be followed.
+  const auto make = [&] {
+    return ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  };
+  Descriptor fd(make());
+  if (!fd && errno == EEXIST && ::unlink(fresh.c_str()) == 0) fd = Descriptor(make());
   if (!fd) return file_error("write", path);
   const bool whole =
       ::write(fd.get(), contents.data(), contents.size()) == static_cast<ssize_t>(contents.size());

@@ -61,7 +61,8 @@ class LockedFile {
 
 Result<void> remove_file(const std::string& path);
 
-// Replaces the file in one step, so that a reader sees the old contents or the new.
+// Replaces the file in one step, so that a reader sees the old contents or the new. A link is
+// replaced, too; where it leads to is not touched.
 Result<void> write_file(const std::string& path, std::string_view contents);
 
 }  // namespace regroup::io

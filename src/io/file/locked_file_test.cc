@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -64,6 +65,22 @@ TEST_F(LockedFileTest, TakesBackWhatAFullDiskCutShort) {
   ::setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_FALSE(cut);
   EXPECT_EQ(*file->size(), 5u);
+}
+
+TEST_F(LockedFileTest, FollowsNoLinkWhenItReplacesAFile) {
+  const std::string precious = path + ".precious";
+  std::ofstream(precious) << "precious";
+  ASSERT_EQ(::symlink(precious.c_str(), path.c_str()), 0);
+  const std::string fresh = path + ".new." + std::to_string(::getpid());
+  ASSERT_EQ(::symlink(precious.c_str(), fresh.c_str()), 0);
+  EXPECT_TRUE(write_file(path, "port"));
+  std::string contents;
+  std::ifstream(precious) >> contents;
+  EXPECT_EQ(contents, "precious");
+  std::ifstream(path) >> contents;
+  EXPECT_EQ(contents, "port");
+  EXPECT_NE(::access(fresh.c_str(), F_OK), 0);
+  ::unlink(precious.c_str());
 }
 
 TEST_F(LockedFileTest, ReplacesAFileInOneStep) {

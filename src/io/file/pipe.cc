@@ -4,7 +4,9 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +22,9 @@ tl::unexpected<Error> no_descriptor(const char* what) {
   if (error == EMFILE) message += ". Raise the limit on open files (ulimit -n).";
   return fail(ErrorKind::Io, std::move(message));
 }
+
+// /dev/tty, whatever terminal that is.
+bool is_terminal_of_process(dev_t device) { return device == ::makedev(5, 0); }
 
 }  // namespace
 
@@ -103,8 +108,17 @@ FdKind kind_of(int fd) {
 bool is_same_file(int fd, int other) {
   struct stat one {};
   struct stat two {};
-  return ::fstat(fd, &one) == 0 && ::fstat(other, &two) == 0 && one.st_dev == two.st_dev &&
-         one.st_ino == two.st_ino;
+  if (::fstat(fd, &one) != 0 || ::fstat(other, &two) != 0) return false;
+  if (one.st_dev == two.st_dev && one.st_ino == two.st_ino) return true;
+  // Numbers of terminals are unique only within one mount of devpts, so two other names are not
+  // trusted to be one terminal.
+  const bool has_alias =
+      S_ISCHR(one.st_mode) && S_ISCHR(two.st_mode) &&
+      (is_terminal_of_process(one.st_rdev) || is_terminal_of_process(two.st_rdev));
+  unsigned int device = 0;
+  unsigned int other_device = 0;
+  return has_alias && ::ioctl(fd, TIOCGDEV, &device) == 0 &&
+         ::ioctl(other, TIOCGDEV, &other_device) == 0 && device == other_device;
 }
 
 Result<WakeUp> WakeUp::open() {

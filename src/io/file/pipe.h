@@ -44,6 +44,7 @@ Result<Descriptor> duplicate(int fd);  // Not inherited by processes.
 
 enum class FdKind { Closed, Terminal, File, Device, Stream };  // Stream: a pipe or a socket.
 FdKind kind_of(int fd);
+// The same file, pipe, socket or device; also one terminal by two names, as /dev/tty is.
 bool is_same_file(int fd, int other);
 
 // Counts wake-ups, for a thread that waits for descriptors.

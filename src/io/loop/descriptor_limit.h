@@ -15,4 +15,7 @@ struct DescriptorLimit {
 // As many as the system allows us: ten thousand clients need them.
 DescriptorLimit raise_descriptor_limit();
 
+// How many it is now.
+std::size_t descriptor_limit();
+
 }  // namespace regroup::io

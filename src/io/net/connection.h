@@ -46,6 +46,9 @@ class Connection {
   virtual void close() = 0;
 
   virtual std::string peer() const = 0;
+  // The kernel gives the lowest number that is free, so this process has more descriptors than
+  // this. Below zero once it is closed.
+  virtual int descriptor() const = 0;
 };
 
 }  // namespace regroup::io

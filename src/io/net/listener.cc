@@ -12,6 +12,7 @@
 #include "io/loop/descriptor.h"
 #include "io/loop/limits.h"
 #include "io/loop/ready_set.h"
+#include "io/net/port_holder.h"
 #include "io/net/tcp_connection.h"
 
 namespace regroup::io {
@@ -26,10 +27,7 @@ std::string describe_bind_failure(const Address& address, int error) {
   std::string message = "cannot listen on " + address.text() + ": ";
   switch (error) {
     case EADDRINUSE:
-      return message +
-             "the port is taken, perhaps by a server left from an earlier run. Stop it, or use "
-             "another "
-             "port (0 takes any free one).";
+      return message + kTakenBySomebody + ". Stop it, or use another port.";
     case EADDRNOTAVAIL:
       return message +
              "no interface of this machine has that address. Use one of its own addresses, or :: "

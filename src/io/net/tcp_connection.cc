@@ -35,6 +35,7 @@ class TcpConnection final : public Connection, private Watcher {
   ByteBuffer& input() override { return input_; }
   ByteBuffer& output() override { return output_; }
   std::string peer() const override { return peer_.text(); }
+  int descriptor() const override { return socket_ ? socket_.get() : -1; }
 
   void flush() override {
     if (blocked_ || output_.empty() || !socket_) return;

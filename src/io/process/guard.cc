@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -10,9 +11,11 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
+#include "io/loop/clock.h"
 #include "io/process/guard_child.h"
 
 namespace regroup::io {
@@ -28,6 +31,14 @@ bool wait_until(int fd, short events) {
   do ready = ::poll(&one, 1, kPatienceMs);
   while (ready < 0 && errno == EINTR);
   return ready > 0;
+}
+
+// Nobody else's, and nobody can guess it.
+std::string make_mark() {
+  std::array<std::uint64_t, 2> random{};
+  if (::getrandom(random.data(), sizeof random, GRND_NONBLOCK) != sizeof random)
+    random = {static_cast<std::uint64_t>(utc_micros()), static_cast<std::uint64_t>(::getpid())};
+  return fmt::format("{:016x}{:016x}", random[0], random[1]);
 }
 
 }  // namespace
@@ -46,6 +57,8 @@ Result<std::unique_ptr<Guard>> Guard::start() {
   Descriptor ours(ends[0]);
   const Descriptor theirs(ends[1]);
   const Descriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  std::string mark = make_mark();
+  const std::string entry = fmt::format("{}={}", kMarkName, mark);
 
   // No signal ends the guard but SIGKILL, and no handler of ours runs in it.
   sigset_t all;
@@ -55,17 +68,17 @@ Result<std::unique_ptr<Guard>> Guard::start() {
   const pid_t pid = ::fork();
   if (pid == 0) {
     ours.close();
-    run_guard(theirs.get(), self.get());
+    run_guard(theirs.get(), self.get(), entry);
   }
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid > 0) return std::unique_ptr<Guard>(new Guard(pid, std::move(ours)));
+  if (pid > 0) return std::unique_ptr<Guard>(new Guard(pid, std::move(ours), std::move(mark)));
   errno = error;
   return failed("fork");
 }
 
-Guard::Guard(pid_t pid, Descriptor socket)
-    : pid_(pid), socket_(std::move(socket)), owner_(::getpid()) {}
+Guard::Guard(pid_t pid, Descriptor socket, std::string mark)
+    : pid_(pid), socket_(std::move(socket)), mark_(std::move(mark)), owner_(::getpid()) {}
 
 Guard::~Guard() {
   if (owner_ != ::getpid()) return;
@@ -85,6 +98,8 @@ pid_t Guard::pid() const { return pid_; }
 void Guard::watch_session(pid_t leader) { tell(fmt::format("+{}", leader)); }
 void Guard::forget_session(pid_t leader) { tell(fmt::format("-{}", leader)); }
 void Guard::watch_cgroup(const std::string& directory) { tell("c" + directory); }
+void Guard::watch_pipe(const std::string& path) { tell("p" + path); }
+void Guard::forget_mark() { tell("leave"); }
 
 void Guard::tell(const std::string& line) {
   if (owner_ != ::getpid()) return;

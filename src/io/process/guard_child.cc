@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,15 +19,19 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/loop/clock.h"
+#include "io/loop/descriptor.h"
 #include "io/process/process_descriptors.h"
 #include "io/process/process_table.h"
+#include "io/process/signals.h"
 
 namespace regroup::io {
 namespace {
 
+constexpr const char* kGuardName = "regroup-guard";
 constexpr Duration kLongestCleanup = 5s;
 constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 20'000'000};
 
@@ -82,13 +87,35 @@ std::vector<pid_t> members(const std::string& cgroup) {
   return pids;
 }
 
+// Our command line is the launcher's, with the name of the script in it: `pkill -f train.py` would
+// end the guard before it is needed. Through the file, because only that says what cannot be
+// written, where a wrong address would end us.
+void change_command_line() {
+  const auto area = own_command_line();
+  if (!area) return;
+  std::string text(kGuardName);
+  text.resize(area->size);  // Shorter or longer, and zeros behind it.
+  text.back() = '\0';
+  const Descriptor memory(::open("/proc/self/mem", O_WRONLY | O_CLOEXEC));
+  if (memory) [[maybe_unused]]
+    const ssize_t size =
+        ::pwrite(memory.get(), text.data(), text.size(), static_cast<off_t>(area->address));
+}
+
 class GuardState {
  public:
+  explicit GuardState(std::string mark) : mark_(std::move(mark)) {}
+
   // False: it was a goodbye.
   bool hear(std::string_view line) {
     if (line == "bye") return false;
+    if (line == "leave") {
+      mark_.clear();
+      return true;
+    }
     const std::string rest(line.substr(1));
     if (line[0] == 'c') cgroups_.push_back(rest);
+    if (line[0] == 'p') pipes_.push_back(rest);
     if (line[0] == '-') sessions_.erase(std::atoi(rest.c_str()));
     if (line[0] == '+' || line[0] == '*') {
       const pid_t leader = std::atoi(rest.c_str());
@@ -109,11 +136,15 @@ class GuardState {
     // Twice, because a process may be started while the list is read.
     for (int quiet = 0; quiet < 2 && now() < until;) {
       const bool in_groups = kill_cgroups();
-      quiet = kill_sessions() || in_groups ? 0 : quiet + 1;
+      quiet = kill_processes() || in_groups ? 0 : quiet + 1;
       ::nanosleep(&kPause, nullptr);
     }
     // The kernel takes a moment to free a group whose last process has died.
     while (!remove_cgroups() && now() < until) ::nanosleep(&kPause, nullptr);
+    for (const std::string& path : pipes_) {
+      struct stat info {};
+      if (::lstat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode)) ::unlink(path.c_str());
+    }
   }
 
  private:
@@ -126,16 +157,26 @@ class GuardState {
 
   // Whether any process was found. Kills by group, which hits all its members at once, including
   // those that are forking.
-  bool kill_sessions() {
+  bool kill_processes() {
     std::erase_if(sessions_,
                   [&](const auto& session) { return recycled(session.first, session.second); });
+    const auto all = list_processes();
+    Roots roots;
+    for (const auto& [leader, start_time] : sessions_) roots.leaders.insert(leader);
+    for (const ProcessInfo& process : all) {
+      // Of a launcher that a worker has started: it has its own to end, and then ends itself.
+      if (process.name == kGuardName) roots.spared.insert(process.pid);
+      if (has_in_environment(process.pid, mark_)) roots.marked.insert(process.pid);
+    }
+    roots.spared.insert(::getpid());
     bool found = false;
-    for (const ProcessInfo& process : list_processes()) {
-      const bool lives = process.state != 'Z' && process.state != 'X';
-      if (!lives || !sessions_.contains(process.session)) continue;
+    for (const ProcessInfo& process : belonging_to(all, roots)) {
       found = true;
-      if (process.group > 1) ::kill(-process.group, SIGKILL);  // -1 would mean every process.
-      ::kill(process.pid, SIGKILL);
+      const bool is_theirs = sessions_.contains(process.session) ||
+                             roots.marked.contains(process.session) ||
+                             roots.marked.contains(process.group);
+      if (is_theirs && process.group > 1) ::kill(-process.group, SIGKILL);  // -1: every process.
+      signal_exactly(process, SIGKILL);
     }
     return found;
   }
@@ -166,9 +207,11 @@ class GuardState {
     return all;
   }
 
+  std::string mark_;                         // Empty: none.
   std::set<pid_t> spoke_;                    // For themselves, and their parent has not yet.
   std::map<pid_t, std::uint64_t> sessions_;  // With the time when the leader started; 0: not known.
   std::vector<std::string> cgroups_;
+  std::vector<std::string> pipes_;
 };
 
 // Sleeps until there is something to read, or no writer left. False: there is no writer left.
@@ -183,12 +226,13 @@ bool wait_for_line(int socket, int parent) {
 
 }  // namespace
 
-void run_guard(int socket, int parent) {
+void run_guard(int socket, int parent, const std::string& mark) {
   ::setsid();
-  ::prctl(PR_SET_NAME, "regroup-guard", 0, 0, 0);
+  change_command_line();
+  ::prctl(PR_SET_NAME, kGuardName, 0, 0, 0);
   if (::chdir("/") != 0) ::_exit(1);  // So that it keeps no file system busy.
   keep_only(socket, parent);
-  GuardState state;
+  GuardState state(mark);
   std::array<char, 8192> line;
   while (wait_for_line(socket, parent)) {
     const ssize_t size = ::recv(socket, line.data(), line.size(), MSG_DONTWAIT);

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "io/process/process_testing.h"
@@ -31,6 +33,30 @@ ProcessSpec worker_with_children(int output) {
       command({"/bin/bash", "-c", "sleep 1000 & set -m; sleep 1000 & echo ready; wait"});
   spec.output = output;
   return spec;
+}
+
+TEST(Guard, RemovesThePipesThatItWasToldOfWhenWeAreKilled) {
+  const std::string folder = testing::TempDir() + "guard_pipes_" + std::to_string(::getpid());
+  std::filesystem::create_directory(folder);
+  const std::string pipe = folder + "/pipe";
+  const std::string file = folder + "/file";  // Was a pipe of ours once; not any more.
+  ASSERT_EQ(::mkfifo(pipe.c_str(), S_IRUSR | S_IWUSR), 0);
+  std::ofstream(file) << "somebody else's";
+  TestPipe said;
+  Helper agent([&] {
+    const auto guard = std::move(*Guard::start());
+    guard->watch_pipe(pipe);
+    guard->watch_pipe(file);
+    say(said.writer(), std::to_string(guard->pid()));
+    for (;;) ::pause();
+    return 0;
+  });
+  const pid_t guard = std::stoi(said.read_line());
+  agent.kill();
+  EXPECT_TRUE(eventually([&] { return !lives(guard); }));
+  EXPECT_FALSE(std::filesystem::exists(pipe));
+  EXPECT_TRUE(std::filesystem::exists(file));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Guard, KillsWholeSessionsWhenWeAreKilled) {
@@ -125,6 +151,61 @@ TEST(Guard, HasItsOwnSessionAndNothingOfOurs) {
   EXPECT_EQ(std::filesystem::read_symlink(proc + "/cwd"), "/");
   for (const char* standard : {"/fd/0", "/fd/1", "/fd/2"})
     EXPECT_EQ(std::filesystem::read_symlink(proc + standard), "/dev/null");
+}
+
+TEST(Guard, HasACommandLineOfItsOwn) {
+  const auto guard = std::move(*Guard::start());
+  const std::string path = "/proc/" + std::to_string(guard->pid()) + "/cmdline";
+  EXPECT_TRUE(eventually([&] { return text_of(path).starts_with("regroup-guard"); }));
+  EXPECT_EQ(text_of(path).find("test"), std::string::npos);  // Of this program's name.
+}
+
+// Like a daemon, its parent has ended; it says its number.
+ProcessSpec worker_with_a_daemon(int output, const Guard& guard) {
+  ProcessSpec spec = shell("setsid sh -c 'setsid sleep 1000 & echo $!' & wait");
+  spec.environment.push_back(std::string(Guard::kMarkName) + "=" + guard.mark());
+  spec.output = output;
+  return spec;
+}
+
+TEST(Guard, KillsDaemonsByTheMarkInTheirEnvironment) {
+  TestPipe said;
+  const Process stranger = start_one(command({"sleep", "1000"}));
+  Helper agent([&] {
+    const auto guard = std::move(*Guard::start());
+    const auto worker = start_one(worker_with_a_daemon(said.writer(), *guard));
+    for (;;) ::pause();
+    return 0;
+  });
+  const pid_t daemon = std::stoi(said.read_line());
+  ASSERT_TRUE(
+      eventually([&] { return find_process(daemon).value_or(ProcessInfo{}).session == daemon; }));
+  agent.kill();
+  EXPECT_TRUE(eventually([&] { return !lives(daemon); }));
+  EXPECT_TRUE(lives(stranger.pid()));
+}
+
+TEST(Guard, LeavesAloneWhatCarriesAMarkThatItForgot) {
+  TestPipe said;
+  Helper agent([&] {
+    const auto guard = std::move(*Guard::start());
+    const auto worker = start_one(worker_with_a_daemon(said.writer(), *guard));
+    guard->forget_mark();
+    say(said.writer(), std::to_string(guard->pid()));
+    for (;;) ::pause();
+    return 0;
+  });
+  pid_t first = std::stoi(said.read_line());
+  pid_t second = std::stoi(said.read_line());  // One is the guard's, whichever came first.
+  const auto is_guard = [](pid_t pid) {
+    return find_process(pid).value_or(ProcessInfo{}).name == "regroup-guard";
+  };
+  ASSERT_TRUE(eventually([&] { return is_guard(first) || is_guard(second); }));
+  if (is_guard(second)) std::swap(first, second);
+  agent.kill();
+  EXPECT_TRUE(eventually([&] { return !lives(first); }));
+  EXPECT_TRUE(lives(second));
+  ::kill(second, SIGKILL);
 }
 
 TEST(Guard, SurvivesTheSignalsOfATerminal) {

@@ -127,7 +127,8 @@ struct StartOptions {
   // to watch the process here, ends are reported in the kernel's order, even those during the
   // start.
   std::function<void(std::size_t index, Process&)> forked = {};
-  // Asked now and then while a program cannot be begun (its file system hangs); true: Cancelled.
+  // Asked before each fork, and now and then while a program cannot be begun (its file system
+  // hangs); true: Cancelled.
   std::function<bool()> give_up = {};
 };
 tl::expected<std::vector<Process>, StartError> start_processes(

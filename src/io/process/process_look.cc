@@ -124,6 +124,11 @@ std::optional<ProcessLook> look_at(pid_t pid) {
   return look;
 }
 
+std::uint64_t times_asleep(pid_t pid) {
+  const auto status = read_text(under(pid, "status"));
+  return status ? field<std::uint64_t>(*status, "\nvoluntary_ctxt_switches:", 10) : 0;
+}
+
 bool has_held_thread(pid_t pid) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(under(pid, "task"), error), end; !error && at != end;
@@ -133,6 +138,27 @@ bool has_held_thread(pid_t pid) {
     if (thread && (thread->state == 'D' || thread->state == 't')) return true;
   }
   return false;
+}
+
+std::uint64_t mapped_code(pid_t pid) {
+  const auto maps = read_text(under(pid, "maps"));
+  if (!maps) return 0;
+  std::uint64_t total = 0;
+  std::string_view rest = *maps;
+  while (!rest.empty()) {
+    // "55d0-55e0 r-xp 00002000 fe:00 1234   /usr/bin/cat"
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    std::uint64_t from = 0;
+    std::uint64_t to = 0;
+    const char* const end = line.data() + line.size();
+    const auto first = std::from_chars(line.data(), end, from, 16);
+    if (first.ec != std::errc{} || first.ptr == end) continue;
+    const auto second = std::from_chars(first.ptr + 1, end, to, 16);
+    if (second.ec != std::errc{} || to < from || end - second.ptr < 5) continue;
+    if (second.ptr[3] == 'x' && line.find('/') != std::string_view::npos) total += to - from;
+  }
+  return total;
 }
 
 std::optional<ProcessUse> use_of(pid_t pid) {

@@ -26,8 +26,15 @@ struct ProcessLook {
 // Of its main thread. Empty: there is no such process.
 std::optional<ProcessLook> look_at(pid_t pid);
 
+// How often its main thread has gone to sleep.
+std::uint64_t times_asleep(pid_t pid);
+
 // Whether one of its threads waits for a disk or a device, or is held by a tracer.
 bool has_held_thread(pid_t pid);
+
+// How many bytes of programs and libraries it has mapped. 0: there is no such process, or we may not
+// know.
+std::uint64_t mapped_code(pid_t pid);
 
 // What it has used since its start.
 struct ProcessUse {

@@ -37,6 +37,14 @@ TEST(ProcessLook, SeesOnWhatItWaits) {
   EXPECT_EQ(look->system_call, "read");
 }
 
+TEST(ProcessLook, AddsUpTheCodeThatAProcessMaps) {
+  auto small = start_processes({{.argv = {"/bin/sleep", "100"}, .environment = {}}});
+  ASSERT_TRUE(small);
+  EXPECT_GT(mapped_code((*small)[0].pid()), 1000U);
+  EXPECT_LT(mapped_code((*small)[0].pid()), 32U << 20);
+  EXPECT_EQ(mapped_code(-1), 0U);
+}
+
 TEST(ProcessLook, KnowsWhichSignalsAreCaught) {
   auto shell =
       start_processes({{.argv = {"/bin/sh", "-c", "trap : USR2; while :; do sleep 0.01; done"},

@@ -170,6 +170,10 @@ tl::expected<std::vector<Process>, StartError> start_processes(
                            .report = write_end.get(),
                            .files = files_before ? &*files_before : nullptr};
   for (Plan& plan : plans) {
+    if (options.give_up && options.give_up()) {
+      failure = StartFailure{plan.index, StartStep::Fork, ECANCELED};
+      break;
+    }
     const SignalsBlocked blocked;
     const Forked forked = fork_with_pidfd(plan.spec->cgroup);
     if (forked.pid == 0) {

@@ -172,5 +172,36 @@ TEST(ProcessStart, WorksWhereNewerSystemCallsAreForbidden) {
   EXPECT_EQ(code, 3);
 }
 
+TEST(ProcessStart, IsGivenUpBetweenTwoForks) {
+  int asked = 0;
+  std::vector<pid_t> forked;
+  const std::vector<ProcessSpec> specs(50, command({"sleep", "1000"}));
+  const auto started = start_processes(
+      specs, {.forked = [&](std::size_t, Process& one) { forked.push_back(one.pid()); },
+              .give_up = [&] { return ++asked > 3; }});
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().error.kind, ErrorKind::Cancelled);
+  EXPECT_EQ(forked.size(), 3u);
+  for (const pid_t pid : forked) EXPECT_FALSE(lives(pid));
+}
+
+TEST(ProcessStart, IsGivenUpWhileAProgramCannotBegin) {
+  bool is_stopped = false;
+  pid_t pid = 0;
+  const auto started = start_processes({command({"sleep", "1000"})},
+                                       {.forked =
+                                            [&](std::size_t, Process& one) {
+                                              pid = one.pid();
+                                              ::kill(pid, SIGSTOP);  // As if exec did not return.
+                                              is_stopped = true;
+                                            },
+                                        .give_up = [&] { return is_stopped; }});
+  // It may have begun before it was stopped.
+  if (!started) {
+    EXPECT_EQ(started.error().error.kind, ErrorKind::Cancelled);
+    EXPECT_FALSE(lives(pid));
+  }
+}
+
 }  // namespace
 }  // namespace regroup::io

@@ -70,6 +70,7 @@ class Judge {
   Verdict decide(const ProcessInfo& process) {
     if (roots_.spared.contains(process.pid)) return Verdict::Spared;
     if (roots_.reaper != 0 && process.pid == roots_.reaper) return Verdict::Stranger;
+    if (roots_.marked.contains(process.pid)) return Verdict::Meant;
     // Leaders have a session of their own and cannot leave it. A process with a leader's number in
     // another session got the number later; so did a group of that number in another session.
     if (process.pid == process.session && roots_.leaders.contains(process.pid))
@@ -135,6 +136,37 @@ std::vector<ProcessInfo> list_processes() {
   }
   ::closedir(proc);
   return all;
+}
+
+bool has_in_environment(pid_t pid, std::string_view entry) {
+  constexpr std::size_t kLongest = 1 << 20;  // What is behind that is not looked at.
+  const Descriptor fd(::open(fmt::format("/proc/{}/environ", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd || entry.empty()) return false;
+  std::string text(1, '\0');  // Before the first, as between any two.
+  std::array<char, 16 << 10> some;
+  for (ssize_t size;
+       text.size() < kLongest && (size = ::read(fd.get(), some.data(), some.size())) > 0;)
+    text.append(some.data(), static_cast<std::size_t>(size));
+  text += '\0';
+  std::string whole(1, '\0');
+  whole.append(entry).append(1, '\0');
+  return text.find(whole) != std::string::npos;
+}
+
+std::optional<CommandLineArea> own_command_line() {
+  StatBuffer buffer;
+  const std::string_view line = read_start(AT_FDCWD, "/proc/self/stat", buffer);
+  const auto close = line.rfind(')');
+  if (close == std::string_view::npos) return {};
+  std::string_view rest = line.substr(close + 1);
+  constexpr int kFieldsBefore = 45;  // From the state, the 3rd, to start_brk, the 47th.
+  for (int i = 0; i < kFieldsBefore; ++i) take_field(rest);
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  if (!parse(take_field(rest), begin) || !parse(take_field(rest), end) || begin == 0 ||
+      end <= begin)
+    return {};
+  return CommandLineArea{begin, static_cast<std::size_t>(end - begin)};
 }
 
 std::string wait_channel(pid_t pid) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -31,6 +32,17 @@ std::optional<ProcessInfo> find_process(pid_t pid);
 // A line of /proc/PID/stat. Empty: it is not one.
 std::optional<ProcessInfo> parse_process_stat(std::string_view line);
 
+// Whether it was started with this entry ("NAME=value") in its environment. False also where we may
+// not look.
+bool has_in_environment(pid_t pid, std::string_view entry);
+
+// Where our own memory holds what /proc shows as our command line. Empty: /proc does not say.
+struct CommandLineArea {
+  std::uint64_t address = 0;
+  std::size_t size = 0;
+};
+std::optional<CommandLineArea> own_command_line();
+
 // Where in the kernel it sleeps; empty if it does not, or if we may not know.
 std::string wait_channel(pid_t pid);
 
@@ -41,6 +53,7 @@ struct Roots {
   std::set<pid_t> leaders;
   // Our own pid: its children that are not leaders are adopted orphans, and belong too. 0: none.
   pid_t reaper = 0;
+  std::set<pid_t> marked = {};  // These belong, and so do their descendants.
   std::set<pid_t> spared = {};  // These never belong, and neither do their descendants.
 };
 

@@ -140,6 +140,23 @@ TEST(ProcessTable, SparingUsDoesNotSpareOurWorkers) {
   EXPECT_THAT(meant(machine({make(300, kUs, 300)}), roots), ElementsAre(100, 200, 300));
 }
 
+TEST(ProcessTable, MeansTheMarkedAndWhatDescendsFromThem) {
+  const auto all = machine({make(800, 1, 800), make(801, 800, 801), make(802, 1, 802)});
+  EXPECT_THAT(meant(all, {.leaders = {}, .marked = {800}}), ElementsAre(800, 801));
+  EXPECT_THAT(meant(all, {.leaders = {}, .marked = {800}, .spared = {800}}), IsEmpty());
+}
+
+TEST(ProcessTable, FindsAWholeEntryOfAnEnvironment) {
+  ProcessSpec spec = command({"sleep", "1000"});
+  spec.environment = {"FIRST=1", "MARK=ab", "LAST=c"};
+  const Process process = start_one(spec);
+  for (const char* entry : {"FIRST=1", "MARK=ab", "LAST=c"})
+    EXPECT_TRUE(has_in_environment(process.pid(), entry)) << entry;
+  for (const char* entry : {"", "MARK=a", "MARK", "ARK=ab", "MARK=abc"})
+    EXPECT_FALSE(has_in_environment(process.pid(), entry)) << entry;
+  EXPECT_FALSE(has_in_environment(1 << 30, "FIRST=1"));
+}
+
 TEST(ProcessTable, SurvivesParentsInACircle) {
   const auto all = machine({make(700, 701, 700), make(701, 700, 701), make(702, 702, 702)});
   EXPECT_THAT(meant(all, kAll), ElementsAre(100, 200));

@@ -54,11 +54,15 @@ bool is_ignored(int number) {
   return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-bool is_pending(const std::vector<int>& numbers) {
+bool is_pending(const std::vector<int>& numbers) { return pending_of(numbers) != 0; }
+
+int pending_of(const std::vector<int>& numbers) {
   sigset_t pending;
-  if (sigpending(&pending) != 0) return false;
-  return std::any_of(numbers.begin(), numbers.end(),
-                     [&](int number) { return sigismember(&pending, number) == 1; });
+  if (sigpending(&pending) != 0) return 0;
+  int lowest = 0;
+  for (const int number : numbers)
+    if (sigismember(&pending, number) == 1 && (lowest == 0 || number < lowest)) lowest = number;
+  return lowest;
 }
 
 bool signal_exactly(const ProcessInfo& process, int number) {

@@ -21,6 +21,9 @@ bool is_ignored(int number);
 // One of them was sent and is pending, because it is blocked.
 bool is_pending(const std::vector<int>& numbers);
 
+// The lowest of them that is_pending() means; 0: none.
+int pending_of(const std::vector<int>& numbers);
+
 // To the process that was seen, and to no other that has its pid by now. False: it is gone.
 bool signal_exactly(const ProcessInfo& process, int number);
 

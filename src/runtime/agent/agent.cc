@@ -25,8 +25,11 @@ namespace {
 // Why these options cannot be had; empty: they can.
 std::string trouble_with(const AgentOptions& options) {
   if (options.spec.local_world_size < 1) return "an agent needs at least one worker";
-  if (!options.backend && (options.spec.command.empty() || !options.logs))
-    return "an agent needs a command for its workers, and logs";
+  if (options.spec.max_restarts < 0)
+    return "max_restarts is " + std::to_string(options.spec.max_restarts) +
+           "; it must be 0 (no restart) or more";
+  if (!options.backend && options.spec.command.empty())
+    return "an agent needs a command for its workers";
   if (options.backend && options.workers.hang_timeout > Duration{})
     return "only workers that are processes of this machine can be looked at for hangs";
   if (options.backend && options.watchdog.enabled)
@@ -68,14 +71,13 @@ class OneAgent final : public Agent {
     auto host = runtime::WorkerHost::open(options.workers, options.backend == nullptr);
     if (!host) return tl::unexpected(host.error());
     host_ = std::move(*host);
+    // Log lines stay clear of the workers' lines, and look like all the others.
+    sink_.emplace([this, line = options.workers.warning_line](const std::string& text) {
+      host_->pump().print(line ? line(text) : "regroup: " + text);
+    });
     // Behind the guard, which would keep the port if we were killed.
     if (options.health)
       if (auto opened = open_health_port(*options.health); !opened) return opened;
-    // Log lines stay clear of the workers' lines, and look like all the others.
-    if (options.workers.warning_line)
-      sink_.emplace([this, line = options.workers.warning_line](const std::string& text) {
-        host_->pump().print(line(text));
-      });
     backend_ = options.backend;
     agent_ = std::make_unique<runtime::AgentHost>(*loop_, *host_, std::move(options));
     publish();
@@ -104,7 +106,8 @@ class OneAgent final : public Agent {
   }
 
   void stop(int signal) override {
-    loop_->post([this, signal] { agent_->on_signal({.number = signal, .sender = ::getpid()}); });
+    loop_->post(
+        [this, signal] { agent_->on_signal({.number = signal, .sender = ::getpid()}, true); });
   }
 
  private:
@@ -172,6 +175,11 @@ class OneAgent final : public Agent {
 Result<std::unique_ptr<Agent>> Agent::create(AgentOptions options) {
   if (std::string trouble = trouble_with(options); !trouble.empty())
     return fail(ErrorKind::InvalidArgument, std::move(trouble));
+  if (!options.backend && !options.logs) {
+    auto logs = make_default_logs_specs({});
+    if (!logs) return tl::unexpected(logs.error());
+    options.logs = std::move(*logs);
+  }
   auto agent = std::make_unique<OneAgent>();
   if (auto opened = agent->open(std::move(options)); !opened) return tl::unexpected(opened.error());
   return agent;

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/cases.h"
+#include "base/text.h"
 #include "core/run/run_rules.h"
 #include "io/loop/clock.h"
 #include "io/process/signals.h"
@@ -22,11 +23,15 @@ namespace {
 
 // A coordinator says within so long what follows from a failure; else we go by what we know.
 constexpr Duration kDecisionLimit = 10s;
+// After so long people are told that the other nodes are still waited for at the end.
+constexpr Duration kSlowCheckIn = 3s;
 
 std::unique_ptr<LocalProcesses> local_processes(io::Loop& loop, WorkerHost& host,
                                                 const AgentOptions& options) {
   WorkersSpec spec = options.workers;
   spec.claim_orphans = true;
+  if (!spec.give_up_start)
+    spec.give_up_start = [signals = options.signals_to_handle] { return io::is_pending(signals); };
   return std::make_unique<LocalProcesses>(loop, host, std::move(spec), options.logs);
 }
 
@@ -47,7 +52,8 @@ AgentHost::AgentHost(io::Loop& loop, WorkerHost& host, AgentOptions options,
                 // decides anything.
                 .decision_limit = kDecisionLimit + options_.rules.heartbeat_limit}),
       records_(options_, [this](AgentEvent::What what) { tell(std::move(what)); }),
-      deadline_(loop) {
+      deadline_(loop),
+      check_in_slow_(loop) {
   health_.run_id = options_.rendezvous.run_id;
   health_.role = options_.spec.role;
   health_.max_restarts = options_.spec.max_restarts;
@@ -86,7 +92,8 @@ RoundEvents AgentHost::round_events() {
           [this](const core::hang::Blame& blame) {
             if (group_) group_->hear_blame(blame);
           },
-      .left = [this] { play(machine_.on_left()); }};
+      .left = [this] { play(machine_.on_left()); },
+      .recorded = [this](const RendezvousRecord& record) { tell(record); }};
 }
 
 void AgentHost::warned(int signal, const std::string& node) {
@@ -107,13 +114,25 @@ void AgentHost::reached(const std::string& trouble) {
 
 void AgentHost::begin() { play(machine_.begin()); }
 
-void AgentHost::on_signal(const io::SignalEvent& event) {
-  const bool again = machine_.signal() != 0;
-  tell(AgentEvent::Signalled{.text = describe_signal(event) +
-                                     (again ? ": killing the workers"
-                                            : ": stopping; once more kills the workers at once")});
-  result_.signal = again ? result_.signal : event.number;
-  play(machine_.on_signal(event.number));
+void AgentHost::on_signal(const io::SignalEvent& event, bool deliberate) {
+  if (std::exchange(interrupted_start_, 0) == event.number)
+    return tell(
+        AgentEvent::Signalled{.text = describe_signal(event) + ": " + result_.error.message});
+  const Instant now = io::now();
+  const StopSignal signal{.number = event.number, .deliberate = deliberate || is_key(event)};
+  const SignalMeaning meaning = machine_.meaning(signal, now);
+  const bool again = meaning == SignalMeaning::Again;
+  std::string what = what_follows(meaning, machine_.has_workers(), signal);
+  if (lingers_ && meaning != SignalMeaning::Echo)
+    what = again ? ": killing what the workers left running"
+                 : ": ending what the workers left running; once more kills it";
+  tell(AgentEvent::Signalled{.text = describe_signal(event) + what});
+  cut_short_ = cut_short_ || lingers_;
+  if (lingers_ && again) group_->kill();
+  if (lingers_ && meaning == SignalMeaning::First)
+    group_->stop(event.number, options_.workers.grace);
+  if (meaning == SignalMeaning::First) result_.signal = event.number;
+  play(machine_.on_signal(signal, now));
 }
 
 void AgentHost::forward(int signal) {
@@ -140,7 +159,8 @@ void AgentHost::play(const Effects& effects) {
               [this](const Start& order) { start(order.restart_count); },
               [this](const Stop& order) { stop_group(order.signal, order.grace); },
               [this](const Kill&) { group_->kill(); },
-              [this](const GiveUpJoin&) { rounds_->give_up_join(); }, [this](const Ask&) { ask(); },
+              [this](const GiveUpJoin&) { rounds_->give_up_join(); },
+              [this](const Report&) { report(untold_failure_); }, [this](const Ask&) { ask(); },
               [this](const CheckIn& order) { check_in(order.succeeded); },
               [this](const Tell& told) { say(told); },
               [this](const TellFailure& told) {
@@ -151,6 +171,8 @@ void AgentHost::play(const Effects& effects) {
               },
               [this](const Leave& order) {
                 if (machine_.ending() == Ending::Failed) take_verdict();
+                if (machine_.stopped_with_us()) forget_cause();
+                end_watchdog();
                 records_.ended(machine_.ending(), result_);
                 rounds_->leave(machine_.ending(), order.close);
               },
@@ -178,7 +200,16 @@ void AgentHost::say(const Tell& told) {
       return tell(AgentEvent::RunFailed{.text = told.text});
     case Tell::What::CheckedIn:
       records_.checked_in();
-      return tell(AgentEvent::CheckedIn{.text = told.text});
+      check_in_slow_.cancel();
+      return tell(AgentEvent::CheckedIn{.text = told.text, .took = io::now() - check_in_began_});
+    case Tell::What::Restart:
+      return tell(AgentEvent::Waiting{
+          .text = "the coordinator has decided: restart " + std::to_string(told.restart) +
+                  (told.restart > machine_.max_restarts()
+                       ? ""
+                       : " of " + std::to_string(machine_.max_restarts()))});
+    case Tell::What::Nobody:
+      return tell(AgentEvent::Waiting{.text = told.text});
   }
 }
 
@@ -189,16 +220,21 @@ void AgentHost::stop_group(int signal, Duration grace) {
 }
 
 void AgentHost::join() {
-  records_.joining(machine_.remaining_restarts());
+  // Nothing of the last attempt may be there in the next one.
+  if (lingers_) group_->stop(options_.workers.stop_signal, options_.workers.grace);
+  records_.joining(machine_.restart_count(), machine_.remaining_restarts());
   waiting_.clear();
   rounds_->join();
 }
 
 void AgentHost::joined(JoinedRound round) {
   round_ = std::move(round);
+  if (!options_.spec.master_addr.empty())
+    round_->info.bootstrap.address = options_.spec.master_addr;
+  if (options_.spec.master_port != 0) round_->info.bootstrap.port = options_.spec.master_port;
   records_.joined(*round_);
   ++health_.rounds;
-  tell(AgentEvent::Joined{.took = round_->took_to_meet + round_->took_to_assign});
+  tell(joined_event(options_.spec, *round_));
   if (!round_->info.restart_count && core::run::ask_for_a_coordinator(options_.rules) &&
       !std::exchange(warned_, true))
     host_.warn(
@@ -213,18 +249,23 @@ void AgentHost::joined(JoinedRound round) {
 }
 
 void AgentHost::join_failed(const JoinFailed& failed) {
-  records_.join_failed();
+  records_.join_failed(failed.took_to_meet);
   result_.error = failed.error;
   play(machine_.on_join_failed(failed.why, failed.end));
 }
 
 void AgentHost::start(int restart_count) {
+  if (lingers_) {
+    start_after_ = restart_count;
+    return;
+  }
   const Instant begun = io::now();
   records_.starting();
   if (auto started = start_group(restart_count); !started) {
     records_.start_failed();
     result_.error = started.error();
     group_.reset();
+    if (started.error().kind == ErrorKind::Cancelled) heed_signal_that_waits();
     return play(machine_.on_start_failed());
   }
   machine_.on_started();
@@ -241,6 +282,14 @@ void AgentHost::start(int restart_count) {
   rounds_->workers_run(restart_count);
 }
 
+// The start was given up because of it. The loop reads it only later.
+void AgentHost::heed_signal_that_waits() {
+  const int number = io::pending_of(options_.signals_to_handle);
+  if (number == 0) return;
+  result_.signal = interrupted_start_ = number;
+  [[maybe_unused]] const Effects none = machine_.on_signal({.number = number}, io::now());
+}
+
 Result<void> AgentHost::start_group(int restart_count) {
   WatchdogFiles files;
   if (watchdog_) files.timers = watchdog_->path();
@@ -255,6 +304,7 @@ Result<void> AgentHost::start_group(int restart_count) {
   GroupEvents events{
       .failed = [this](const ProcessFailure& failure) { worker_failed(failure); },
       .waiting = [this](const std::string& text) { tell(AgentEvent::Waiting{.text = text}); },
+      .succeeded = [this](WorkersResult result) { group_succeeded(std::move(result)); },
       .over = [this](WorkersResult result) { group_over(std::move(result)); }};
   // What looks like a hang here may be a wait for another node.
   if (round_->info.world_size > 1) {
@@ -268,14 +318,37 @@ Result<void> AgentHost::start_group(int restart_count) {
 }
 
 void AgentHost::worker_failed(const ProcessFailure& failure) {
-  report(failure);
   records_.stopping();
   health_.last_failure = health_of(failure);
   untold_failure_ = failure;
-  play(machine_.on_worker_failed(io::now()));
+  // A worker that we ended has its own reason.
+  const bool looks_signalled =
+      !group_->was_ended_for(failure.local_rank) &&
+      core::supervision::looks_signalled(failure.exit_code, failure.message);
+  play(machine_.on_worker_failed(io::now(), looks_signalled));
+}
+
+void AgentHost::group_succeeded(WorkersResult result) {
+  lingers_ = true;
+  workers_are_done(std::move(result));
 }
 
 void AgentHost::group_over(WorkersResult result) {
+  if (!lingers_) return workers_are_done(std::move(result));
+  // Later: what follows may destroy the group, which is calling us.
+  loop_.post([this, over = std::move(result)]() mutable { linger_is_over(std::move(over)); });
+}
+
+void AgentHost::linger_is_over(WorkersResult result) {
+  lingers_ = false;
+  const bool survived = !result.survivors.empty();
+  result_.workers = std::move(result);
+  if (const auto count = std::exchange(start_after_, {})) return start(*count);
+  if (const auto ending = std::exchange(finish_after_, {}))
+    finish(survived ? Ending::LeftBehind : *ending);
+}
+
+void AgentHost::workers_are_done(WorkersResult result) {
   stuck_.reset();
   if (watchdog_) {
     watchdog_->forget_all();
@@ -298,6 +371,13 @@ void AgentHost::report(const ProcessFailure& failure) {
   reported_ = true;
   rounds_->failed(
       {.rank = failure.global_rank, .exit_code = failure.exit_code, .text = text_of(failure)});
+}
+
+// A signal came to us and to our workers at once: none of them has failed.
+void AgentHost::forget_cause() {
+  result_.cause.reset();
+  result_.workers.cause.reset();
+  health_.last_failure.reset();
 }
 
 // Where something else than a worker of ours has ended the run, what failed here is not the cause.
@@ -325,20 +405,29 @@ void AgentHost::ask() {
 void AgentHost::check_in(bool succeeded) {
   records_.checking_in();
   const std::string cause = result_.cause ? text_of(*result_.cause) : "";
-  if (succeeded && round_ && round_->info.world_size > 1)
-    tell(AgentEvent::Progress{.text = "done here; waiting for the other nodes",
-                              .left = options_.exit_barrier_timeout});
+  check_in_began_ = io::now();
+  if (succeeded && round_ && round_->info.world_size > 1) {
+    const std::string text = "done here; waiting for the other nodes";
+    tell(AgentEvent::Progress{.text = text, .left = options_.exit_barrier_timeout});
+    // Most waits are short, and need no line.
+    check_in_slow_.set(check_in_began_ + kSlowCheckIn, [this, text] {
+      tell(AgentEvent::Waiting{.text = text + ", at most " +
+                                       in_words(options_.exit_barrier_timeout) +
+                                       " (--exit-barrier-timeout)"});
+    });
+  }
   rounds_->check_in(succeeded, cause);
 }
 
 void AgentHost::finish(Ending ending) {
+  if (lingers_) {
+    finish_after_ = ending;
+    return group_->let_go();
+  }
+  if (cut_short_ && ending == Ending::Succeeded) ending = Ending::Signalled;
   result_.ending = ending_of(ending);
   result_.state = state_of(machine_.state());
   result_.restarts = machine_.restart_count();
-  if (watchdog_) {
-    tell(AgentEvent::Noted{.text = "watchdog: stopped"});
-    records_.watchdog({.event = "watchdog stopped"});
-  }
   if (const std::string& note = machine_.end_note(); !note.empty())
     tell(AgentEvent::Waiting{.text = "not started again: " + note});
   tell(AgentEvent::Ended{.result = result_});

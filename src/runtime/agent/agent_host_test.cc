@@ -67,9 +67,14 @@ class PlayedWorkers final : public WorkerBackend {
   std::function<std::optional<int>(int restart_count)> plan;
   std::vector<GroupToStart> groups;
   bool can_be_started = true;
+  int interruption = 0;  // Not 0: this signal comes during the start, which is given up.
 
   Result<void> start(const GroupToStart& group, Ended ended) override {
     if (!can_be_started) return fail(ErrorKind::Io, "no room");
+    if (interruption != 0) {
+      ::raise(interruption);
+      return fail(ErrorKind::Cancelled, "interrupted");
+    }
     groups.push_back(group);
     ended_ = std::move(ended);
     alive_ = 1;
@@ -77,11 +82,20 @@ class PlayedWorkers final : public WorkerBackend {
     return {};
   }
   void signal(int /*local_rank*/, int number) override { signals.push_back(number); }
-  void signal_all(int number) override { end({.signal = number}); }
+  void signal_all(int number) override {
+    signals_to_all.push_back(number);
+    left.clear();
+    end({.signal = number});
+  }
   void kill_all() override { end({.signal = SIGKILL}); }
-  int count_alive() override { return alive_; }
+  int count_alive() override { return alive_ + static_cast<int>(left.size()); }
+  std::vector<LeftBehind> left_behind() override { return left; }
+  void let_go() override { has_let_go = true; }
 
   std::vector<int> signals;
+  std::vector<int> signals_to_all;
+  std::vector<LeftBehind> left;  // Of the workers.
+  bool has_let_go = false;
 
  private:
   void end(WorkerExit exit) {
@@ -168,6 +182,80 @@ TEST_F(AgentHostTest, GoesThroughARunThatSucceeds) {
   EXPECT_THAT(asked_, ElementsAre("join", "run 0", "ended", "check in", "leave and close"));
 }
 
+const LeftBehind kUpload{.pid = 12, .name = "aws", .is_away = true};
+
+TEST_F(AgentHostTest, AnUploadThatIsWaitedForHoldsUpNoOtherNode) {
+  workers_->left = {kUpload};
+  bool has_left = false;
+  const RunResult result = run(options_of(0), [&](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "check in") order({.kind = Order::Kind::Over});
+    if (what == "leave and close") {
+      rounds_->events().left();
+      has_left = true;
+      EXPECT_EQ(workers_->left.size(), 1u);
+      workers_->left.clear();  // It is done.
+    }
+  });
+  EXPECT_TRUE(has_left);
+  EXPECT_EQ(result.ending, RunResult::Ending::Succeeded);
+  EXPECT_TRUE(workers_->signals_to_all.empty());
+  EXPECT_THAT(asked_, ElementsAre("join", "run 0", "ended", "check in", "leave and close"));
+}
+
+TEST_F(AgentHostTest, ASignalEndsTheWaitForAnUpload) {
+  workers_->left = {kUpload};
+  const RunResult result = run(options_of(0), [&](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "check in") order({.kind = Order::Kind::Over});
+    if (what == "leave and close") {
+      rounds_->events().left();
+      host_->on_signal({.number = SIGTERM});
+    }
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Signalled);
+  EXPECT_EQ(result.signal, SIGTERM);
+  EXPECT_THAT(workers_->signals_to_all, ElementsAre(SIGTERM));
+}
+
+TEST_F(AgentHostTest, AnUploadIsEndedBeforeTheWorkersAreStartedAgain) {
+  workers_->left = {kUpload};
+  int joins = 0;
+  const RunResult result = run(options_of(0), [&](const std::string& what) {
+    if (what == "join") let_in(joins++);
+    if (what == "check in" && joins == 1)
+      order(
+          {.kind = Order::Kind::Rejoin, .text = "rank 0", .is_failure = true, .restart_count = 1});
+    else if (what == "check in")
+      order({.kind = Order::Kind::Over});
+    if (what == "run 1") {
+      EXPECT_THAT(workers_->signals_to_all, ElementsAre(SIGTERM));
+    }
+    if (what == "leave and close") rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Succeeded);
+  EXPECT_THAT(asked_, ElementsAre("join", "run 0", "ended", "check in", "join", "run 1", "ended",
+                                  "check in", "leave and close"));
+}
+
+TEST_F(AgentHostTest, WhatMayOutliveItIsLeftWhenTheNodeHasLeft) {
+  workers_->left = {kUpload};
+  AgentOptions options = options_of(0);
+  options.workers.children = Children::Leave;
+  const RunResult result = run(std::move(options), [&](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "check in") order({.kind = Order::Kind::Over});
+    if (what == "leave and close") {
+      EXPECT_FALSE(workers_->has_let_go);
+      rounds_->events().left();
+    }
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Succeeded);
+  EXPECT_TRUE(workers_->has_let_go);
+  EXPECT_EQ(workers_->left.size(), 1u);
+  EXPECT_TRUE(workers_->signals_to_all.empty());
+}
+
 TEST_F(AgentHostTest, TellsOfAFailureBeforeItsWorkersHaveEndedAndStartsAgainAsItIsTold) {
   int joins = 0;
   const RunResult result =
@@ -249,6 +337,20 @@ TEST_F(AgentHostTest, AFailureOfOurOwnThatEndsTheRunIsTheCause) {
   EXPECT_EQ(result.cause_elsewhere, "");
 }
 
+// As after Ctrl-C: the worker's end is seen a moment before our own signal.
+TEST_F(AgentHostTest, AWorkerThatWasStoppedWithUsHasNotFailed) {
+  const RunResult result = run(options_of(143, 3), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "ended") host_->on_signal({.number = SIGTERM});
+    if (what == "leave") rounds_->events().left();
+  });
+  EXPECT_EQ(result.ending, RunResult::Ending::Signalled);
+  EXPECT_EQ(result.signal, SIGTERM);
+  EXPECT_FALSE(result.cause);
+  EXPECT_TRUE(failures_.empty());
+  EXPECT_THAT(asked_, ElementsAre("join", "run 0", "ended", "leave"));
+}
+
 TEST_F(AgentHostTest, CountsItsOwnRestartsWhereNobodyDoes) {
   const RunResult result = run(options_of(7, 1), [this](const std::string& what) {
     if (what == "join") let_in();
@@ -317,6 +419,26 @@ TEST_F(AgentHostTest, WorkersThatCannotBeStartedEndItsPart) {
   });
   EXPECT_EQ(result.ending, RunResult::Ending::CouldNotStart);
   EXPECT_EQ(result.error.message, "no room");
+}
+
+TEST_F(AgentHostTest, ASignalDuringTheStartIsTheEndOfItsPart) {
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &term, nullptr);
+  workers_->interruption = SIGTERM;
+  AgentOptions options = options_of(0);
+  options.signals_to_handle = {SIGTERM};
+  const RunResult result = run(std::move(options), [this](const std::string& what) {
+    if (what == "join") let_in(0);
+    if (what == "leave") rounds_->events().left();
+  });
+  int number = 0;
+  ::sigwait(&term, &number);
+  ::pthread_sigmask(SIG_UNBLOCK, &term, nullptr);
+  EXPECT_EQ(result.ending, RunResult::Ending::Signalled);
+  EXPECT_EQ(result.signal, SIGTERM);
+  EXPECT_THAT(asked_, ElementsAre("join", "leave"));
 }
 
 TEST_F(AgentHostTest, HandsASharedSignalToItsWorkersAndToTheOtherNodes) {

@@ -11,6 +11,9 @@
 namespace regroup {
 
 std::string to_json(const EventRecord& event) { return wire::encode_event(event); }
+std::string to_json(const RendezvousRecord& record) {
+  return wire::encode_rendezvous_event(record);
+}
 std::string to_json(const MetricRecord& metric) { return wire::encode_metric(metric); }
 
 namespace runtime {
@@ -19,8 +22,9 @@ using namespace core::agent;
 
 namespace {
 
-std::string entry_point_of(const std::vector<std::string>& command) {
-  return command.empty() ? "" : command.front().substr(command.front().rfind('/') + 1);
+std::string entry_point_of(const WorkerSpec& spec) {
+  if (!spec.entry_point.empty() || spec.command.empty()) return spec.entry_point;
+  return spec.command.front().substr(spec.command.front().rfind('/') + 1);
 }
 
 std::string why_ended(Ending ending, const RunResult& result) {
@@ -50,11 +54,11 @@ AgentRecords::AgentRecords(const AgentOptions& options, Tell tell)
                  .role = options.spec.role,
                  .host = io::host_name(),
                  .rendezvous_backend = options.rendezvous.backend,
-                 .entry_point = entry_point_of(options.spec.command),
+                 .entry_point = entry_point_of(options.spec),
                  .max_restarts = options.spec.max_restarts}) {}
 
-void AgentRecords::joining(int remaining_restarts) {
-  recorder_.joining(remaining_restarts, io::now());
+void AgentRecords::joining(int restarts, int remaining_restarts) {
+  recorder_.joining(restarts, remaining_restarts, io::now());
 }
 
 void AgentRecords::joined(const JoinedRound& round) {
@@ -72,7 +76,9 @@ void AgentRecords::joined(const JoinedRound& round) {
   tell(recorder_.joined(std::move(recorded)));
 }
 
-void AgentRecords::join_failed() { tell(recorder_.join_failed(io::now())); }
+void AgentRecords::join_failed(std::optional<Duration> took_to_meet) {
+  tell(recorder_.join_failed(took_to_meet, io::now()));
+}
 
 void AgentRecords::starting() { recorder_.starting(io::now()); }
 

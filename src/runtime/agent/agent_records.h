@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "core/agent/recorder.h"
 #include "regroup/agent.h"
@@ -19,9 +20,9 @@ class AgentRecords {
   using Tell = std::function<void(AgentEvent::What)>;
   AgentRecords(const AgentOptions& options, Tell tell);
 
-  void joining(int remaining_restarts);
+  void joining(int restarts, int remaining_restarts);
   void joined(const JoinedRound& round);
-  void join_failed();
+  void join_failed(std::optional<Duration> took_to_meet);
   void starting();
   void started(const std::map<int, pid_t>& pids);  // By local rank.
   void start_failed();

@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <future>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,6 +28,7 @@ class Elsewhere final : public WorkerBackend {
     join();
     workers_ = alive_ = static_cast<int>(group.commands.size());
     ended_ = std::move(ended);
+    environment = group.commands.front().environment;
     started.set_value();
     return {};
   }
@@ -46,6 +49,7 @@ class Elsewhere final : public WorkerBackend {
   }
 
   std::promise<void> started;
+  std::map<std::string, std::string> environment;  // Of the first worker.
   bool was_shut_down = false;
 
  private:
@@ -105,6 +109,46 @@ TEST(Agent, IsStoppedFromAnotherThread) {
   EXPECT_EQ(result.ending, RunResult::Ending::Signalled);
   EXPECT_EQ(result.signal, SIGTERM);
   (*agent)->stop();  // Too late, and harmless.
+}
+
+TEST(Agent, NeedsACommandAndNoLogs) {
+  AgentOptions options;
+  options.spec = {.command = {"/bin/true"}, .max_restarts = 0};
+  options.rendezvous = {.backend = "c10d", .endpoint = "localhost:0", .run_id = "bare"};
+  options.workers.warn = [](const std::string&) {};
+  const auto result = run_agent(std::move(options));
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->ending, RunResult::Ending::Succeeded);
+}
+
+TEST(Agent, RestartsThreeTimesUnlessToldOtherwise) {
+  EXPECT_EQ(WorkerSpec{}.max_restarts, 3);
+  AgentOptions options = options_with(std::make_shared<Elsewhere>());
+  options.spec.max_restarts = -1;
+  const auto agent = Agent::create(std::move(options));
+  ASSERT_FALSE(agent);
+  EXPECT_EQ(agent.error().message, "max_restarts is -1; it must be 0 (no restart) or more");
+}
+
+TEST(Agent, ACallerMaySayWhereTheWorkersFindTheirStore) {
+  const auto backend = std::make_shared<Elsewhere>();
+  AgentOptions options = options_with(backend);
+  options.spec.master_addr = "store.example";
+  options.spec.master_port = 4711;
+  std::optional<AgentEvent::Joined> joined;
+  options.on_event = [&](const AgentEvent& event) {
+    if (const auto* one = std::get_if<AgentEvent::Joined>(&event.what)) joined = *one;
+    if (std::holds_alternative<AgentEvent::Started>(event.what)) backend->end_all({});
+  };
+  const auto result = run_agent(std::move(options));
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_TRUE(joined);
+  EXPECT_EQ(joined->master_addr, "store.example");
+  EXPECT_EQ(joined->master_port, 4711);
+  EXPECT_THAT(joined->ranks, testing::ElementsAre(0, 1));
+  EXPECT_EQ(joined->role_world_size, 2);
+  EXPECT_EQ(backend->environment["MASTER_ADDR"], "store.example");
+  EXPECT_EQ(backend->environment["MASTER_PORT"], "4711");
 }
 
 TEST(Agent, SaysWhyAWorkerOfAnotherBackendFailed) {

@@ -40,7 +40,7 @@ Result<void> AgentHost::open_watchdog() {
            [this](pid_t pid) {
              return group_ && !group_->over() && io::belongs_to(pid, local_->roots());
            },
-       .expired = [this](const Expiry& expiry) { expired(expiry); },
+       .expired = [this](const Expiry& expiry) { return expired(expiry); },
        .heard_from =
            [this](pid_t pid) {
              if (!group_ || group_->over()) return;
@@ -51,17 +51,16 @@ Result<void> AgentHost::open_watchdog() {
        .note = [this](const std::string& text) { tell(AgentEvent::Noted{.text = text}); },
        .record =
            [this](const char* what, const core::watchdog::Timer& timer) {
-             const Duration ago = io::now() - timer.deadline;
              records_.watchdog({.event = what,
                                 .pid = static_cast<std::int64_t>(timer.process.value),
                                 .scope = timer.scope,
-                                .expires_at = static_cast<double>(io::utc_micros()) / 1e6 -
-                                              std::chrono::duration<double>(ago).count(),
+                                .expires_at = timer.said,
                                 .signal = timer.signal});
            },
        .warn = [this](const std::string& text) { host_.warn(text); }});
   if (!opened) return tl::unexpected(opened.error());
   watchdog_ = std::move(*opened);
+  if (host_.guard() != nullptr) host_.guard()->watch_pipe(path);
   heartbeats_ = std::make_unique<WorkerHeartbeats>(loop_, [this](int rank, const std::string& why) {
     if (group_) group_->end_for(rank, SIGKILL, why);
   });
@@ -70,14 +69,21 @@ Result<void> AgentHost::open_watchdog() {
   return {};
 }
 
-void AgentHost::expired(const Expiry& expiry) {
-  if (!group_) return;
+// Before the agent's own end is recorded, as the original does.
+void AgentHost::end_watchdog() {
+  if (!watchdog_ || std::exchange(watchdog_ended_, true)) return;
+  tell(AgentEvent::Noted{.text = "watchdog: stopped"});
+  records_.watchdog({.event = "watchdog stopped"});
+}
+
+bool AgentHost::expired(const Expiry& expiry) {
+  if (!group_) return false;
   const auto pids = group_->pids();
   const auto worker = std::find_if(pids.begin(), pids.end(),
                                    [&](const auto& one) { return one.second == expiry.pid; });
   if (worker != pids.end() && is_deadly(expiry.signal)) {
     group_->end_for(worker->first, expiry.signal, expiry.why);
-    return;
+    return false;  // Its stacks are taken first.
   }
   const auto info = io::find_process(expiry.pid);
   std::string who = worker != pids.end() ? "the worker with local rank " +
@@ -85,9 +91,10 @@ void AgentHost::expired(const Expiry& expiry) {
                                          : "process ";
   who += std::to_string(expiry.pid) + (info ? " (" + info->name + ")" : "");
   const int error = expiry.process.signal(expiry.signal);
-  if (error == ESRCH) return;
+  if (error == ESRCH) return false;
   host_.warn(who + (error == 0 ? " gets " : " cannot be sent ") + io::signal_name(expiry.signal) +
              (error == 0 ? "" : " (" + io::error_in_words(error) + ")") + ": " + expiry.why);
+  return error == 0;
 }
 
 }  // namespace regroup::runtime

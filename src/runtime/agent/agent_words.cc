@@ -1,6 +1,6 @@
 #include "runtime/agent/agent_words.h"
 
-#include <fmt/core.h>
+#include "base/headline.h"
 
 namespace regroup::runtime {
 
@@ -75,9 +75,21 @@ HealthFailure health_of(const ProcessFailure& failure) {
           .time_micros = failure.time_micros};
 }
 
+AgentEvent::Joined joined_event(const WorkerSpec& spec, const JoinedRound& round) {
+  AgentEvent::Joined joined{.took = round.took_to_meet + round.took_to_assign,
+                            .master_addr = round.info.bootstrap.address,
+                            .master_port = round.info.bootstrap.port,
+                            .role = spec.role,
+                            .role_world_size = static_cast<int>(round.ranks.role_world_size)};
+  for (int rank = 0; rank < spec.local_world_size; ++rank) {
+    joined.ranks.push_back(static_cast<int>(round.ranks.base_global_rank) + rank);
+    joined.role_ranks.push_back(static_cast<int>(round.ranks.base_role_rank) + rank);
+  }
+  return joined;
+}
+
 std::string text_of(const ProcessFailure& failure) {
-  return fmt::format("rank {} on {} failed: {}", failure.global_rank, failure.host,
-                     failure.message);
+  return headline(failure.global_rank, failure.host, failure.message);
 }
 
 }  // namespace regroup::runtime

@@ -24,8 +24,9 @@ Result<std::thread> start_quiet_thread(const char* name, std::function<void()> b
       body();
     });
   } catch (const std::system_error& error) {
-    started = fail(ErrorKind::Io, std::string("no thread for the output of workers: ") +
-                                      error.what() + ". Raise the limit on processes (ulimit -u).");
+    started =
+        fail(ErrorKind::Io, std::string("cannot start the thread '") + name + "': " + error.what() +
+                                ". Raise the limit on processes (ulimit -u).");
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;

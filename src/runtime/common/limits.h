@@ -13,6 +13,20 @@ inline constexpr std::size_t kUnreadAnswers = 1024 * 1024;
 // Clients of one store at one time. One more is accepted and closed at once, which it sees as a
 // lost connection.
 inline constexpr std::size_t kClients = 100'000;
+// A connection that has not greeted within this time is closed. (PyTorch's clients greet at once;
+// those of 2.4 may then ask for nothing for minutes.) If there is no room for one more client, the
+// first that came within this time, and has asked for nothing yet, makes room.
+inline constexpr Duration kGreetingLimit = 30s;
+// Descriptors that clients leave to the rest of the process. A store that is a program of its own
+// needs few for itself; beside an agent it leaves half of what the process may have, but no more
+// than the second number.
+inline constexpr std::size_t kReservedByServer = 32;
+inline constexpr std::size_t kReservedDescriptors = 1024;
+// What is held for one connection (requests that are not whole, answers that are not read) counts
+// towards the limit on memory beyond this many bytes. If all of it is too much, the connection with
+// the most is closed. Beside a store that is full, a quarter of the limit may be held.
+inline constexpr std::size_t kUncountedBuffer = 4096;
+inline constexpr std::size_t kLeastBufferShare = 4;
 // Sessions and runs at one port. One more is refused, and told so.
 inline constexpr std::size_t kSessions = 50'000;
 inline constexpr std::size_t kRuns = 10'000;
@@ -95,6 +109,13 @@ inline constexpr Duration kRecordPatience = 1s;
 
 // All stacks of a group are taken within this time.
 inline constexpr Duration kStacksLimit = 5s;
+// Before a worker is ended for an expired timer they are taken within this time, and it is ended
+// after the second time whether they have come or not.
+inline constexpr Duration kTimerStacksLimit = 400ms;
+inline constexpr Duration kTimerEndPatience = 500ms;
+// gdb is asked about programs with no more code than this: it reads the symbols of all of it
+// first. For PyTorch (300 MB) that takes longer than any of the limits above.
+inline constexpr std::uint64_t kDebuggedCode = 32ULL * 1024 * 1024;
 // If all ranks of this node wait, most likely they wait for another node. If none of the others
 // acts within this time, we do.
 inline constexpr Duration kOtherNodesTurn = 15s;

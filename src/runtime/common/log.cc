@@ -8,9 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <utility>
+
+#include "io/loop/clock.h"
+#include "runtime/common/console.h"
 
 namespace regroup::runtime {
 namespace {
@@ -43,20 +47,85 @@ bool in_colour() {
   return on;
 }
 
-void log(std::string_view level, std::string_view colour, const std::string& line) {
-  const std::lock_guard lock(sink_mutex());
-  if (sink()) {
-    sink()(line);
-    return;
+std::string made_line(std::string_view level, std::string_view colour, const std::string& line) {
+  return in_colour() ? fmt::format("regroup: [{}] {}{}\033[m {}", wall_time(), colour, level, line)
+                     : fmt::format("regroup: [{}] {} {}", wall_time(), level, line);
+}
+
+constexpr std::string_view kWarning = "warning";
+constexpr std::string_view kYellow = "\033[33m\033[1m";
+
+// Who writes our lines; begins with the first line, and ends with the program, or before the pump begins.
+class OwnLines {
+ public:
+  static OwnLines& of_this_process() {
+    static OwnLines& lines = *new OwnLines;  // Never destroyed: there may be lines at the very end.
+    return lines;
   }
-  const std::string text =
-      in_colour() ? fmt::format("[{}] {}{}\033[m {}\n", wall_time(), colour, level, line)
-                  : fmt::format("[{}] {} {}\n", wall_time(), level, line);
-  // In one piece, because other processes may write to the same place.
-  std::fwrite(text.data(), 1, text.size(), stderr);
+
+  void put(std::string line) {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return;
+    line += '\n';
+    if (ConsoleWriter* writer = writer_here()) {
+      writer->put(line, 1);
+    } else {  // There is no thread to be had.
+      std::fwrite(line.data(), 1, line.size(), stderr);
+    }
+  }
+
+  void flush(Duration limit) {
+    const std::lock_guard lock(mutex_);
+    if (!writer_ || process_ != ::getpid() || !writer_->flush(io::deadline_after(limit))) return;
+    writer_.reset();  // The next line, if there is one, starts another thread.
+    process_ = 0;
+  }
+
+ private:
+  ConsoleWriter* writer_here() {
+    // The thread is not in a process that was forked since. Its writer cannot be destroyed there.
+    if (process_ != ::getpid()) {
+      [[maybe_unused]] const auto* abandoned = writer_.release();
+      process_ = ::getpid();
+      auto started = ConsoleWriter::start(STDERR_FILENO, {}, [](const std::string& text) {
+        return made_line(kWarning, kYellow, text);
+      });
+      if (started) writer_ = std::move(*started);
+      static const int registered = std::atexit([] { of_this_process().end(); });
+      (void)registered;
+    }
+    return writer_.get();
+  }
+
+  // Waits for a console that reads, and for one that does not, a moment.
+  void end() {
+    const std::lock_guard lock(mutex_);
+    if (process_ == ::getpid()) writer_.reset();
+    ended_ = true;
+  }
+
+  std::mutex mutex_;
+  pid_t process_ = 0;
+  bool ended_ = false;
+  std::unique_ptr<ConsoleWriter> writer_;
+};
+
+void log(std::string_view level, std::string_view colour, const std::string& line) {
+  {
+    const std::lock_guard lock(sink_mutex());
+    if (sink()) {
+      sink()(line);
+      return;
+    }
+  }
+  print_line(made_line(level, colour, line));
 }
 
 }  // namespace
+
+void print_line(const std::string& line) { OwnLines::of_this_process().put(line); }
+
+void flush_lines(Duration limit) { OwnLines::of_this_process().flush(limit); }
 
 LogSink::LogSink(std::function<void(const std::string&)> to) {
   const std::lock_guard lock(sink_mutex());
@@ -70,6 +139,6 @@ LogSink::~LogSink() {
 
 void log_info(const std::string& line) { log("info", "\033[32m", line); }
 
-void log_warning(const std::string& line) { log("warning", "\033[33m\033[1m", line); }
+void log_warning(const std::string& line) { log(kWarning, kYellow, line); }
 
 }  // namespace regroup::runtime

@@ -1,4 +1,7 @@
-// Log lines of the running program, on standard error. Called from any thread.
+// Lines of our own, on standard error. Called from any thread.
+//
+// They are written by a thread of their own (console.h): a reader of standard error that has stopped
+// holds up no server and no launcher. It misses lines in the end, and is told how many.
 //
 // `core` and `wire` never log: they return reasons, and their hosts log each once.
 #pragma once
@@ -6,12 +9,22 @@
 #include <functional>
 #include <string>
 
+#include "base/instant.h"
+
 namespace regroup::runtime {
 
+// "regroup: [TIME] info LINE", unless a sink takes it.
 void log_info(const std::string& line);
 void log_warning(const std::string& line);
 
-// While it lives, lines go to `sink` instead, from any thread. One at a time.
+// A line as it is, for commands that talk to people. Never to a sink.
+void print_line(const std::string& line);
+
+// Waits until all lines are written, but no longer than `limit`: before others write to the same
+// place. At the end of the program, that is done by itself.
+void flush_lines(Duration limit);
+
+// While it lives, lines of the log go to `sink` instead, from any thread. One at a time.
 class LogSink {
  public:
   explicit LogSink(std::function<void(const std::string&)> sink);

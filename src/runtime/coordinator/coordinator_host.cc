@@ -18,10 +18,13 @@
 #include "wire/session/session.h"
 
 namespace regroup::runtime {
-namespace {
 
 using namespace core::coordinator;
 using Stage = Peer::Stage;
+
+constexpr std::string_view kNoName = "none";  // torchrun's --rdzv-id, if none is given.
+
+namespace {
 
 Now read_clocks() { return {io::now(), {io::utc_micros()}}; }
 
@@ -161,6 +164,11 @@ class Host final : public CoordinatorHost, private PeerHost {
   }
 
   void welcome(Peer& peer, Hello hello, Now now) {
+    // One that was welcome before, by a coordinator that let it in, runs on.
+    if (limits_.names_needed && hello.run_id == kNoName && !hello.again)
+      return refuse(peer,
+                    "unrelated runs meet at this coordinator, and a run without a name would be "
+                    "taken for any other without one. Pass --rdzv-id, the same on every node");
     Run* run = runs_.find(hello.run_id);
     // All nodes have left the run, and none has ended it: the next node begins anew, with its own
     // rules.
@@ -206,6 +214,8 @@ class Host final : public CoordinatorHost, private PeerHost {
       auto found = shown.find(keys_);
       if (!found) complain_of_state(hello.run_id, found.error());
       if (found) present = std::move(*found);
+    } else if (runs_.has_ended(hello.run_id)) {
+      present.emplace().closed = true;
     }
     if (has_groups && present && !present->closed &&
         !(present->participants.empty() && present->wait_list.empty()))

@@ -32,6 +32,13 @@ bool RunTable::forget_one_that_is_left(KeyAccess& keys, Now now) {
 // counting its rounds.
 void RunTable::forget(Run& run, KeyAccess& keys, Now now) {
   run.shown.leave(keys, run.coordinator.state_for_others(now));
+  if (run.coordinator.is_over() && ended_.insert(run.id).second) {
+    ended_in_order_.push_back(run.id);
+    if (ended_in_order_.size() > kEndedRuns) {
+      ended_.erase(ended_in_order_.front());
+      ended_in_order_.pop_front();
+    }
+  }
   if (run.due) due_.erase({*run.due, &run});
   const auto found = std::find_if(runs_.begin(), runs_.end(),
                                   [&](const auto& one) { return one.second.get() == &run; });
@@ -81,6 +88,8 @@ Presence RunTable::presence() const {
 void RunTable::clear() {
   due_.clear();
   runs_.clear();
+  ended_.clear();
+  ended_in_order_.clear();
 }
 
 }  // namespace regroup::runtime

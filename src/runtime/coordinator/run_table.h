@@ -1,6 +1,9 @@
 // The runs with sessions at one port: by id, and by when the next of them has something to do.
 #pragma once
 
+#include <cstddef>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -32,6 +35,10 @@ struct Run {
   std::optional<Instant> due = {};  // Where the table has filed it.
 };
 
+// Runs that have ended and were forgotten to make room, by their ids. Beyond this the oldest are
+// forgotten altogether.
+inline constexpr std::size_t kEndedRuns = 10'000;
+
 class RunTable {
  public:
   explicit RunTable(std::size_t most) : most_(most) {}
@@ -42,6 +49,9 @@ class RunTable {
   Run* make(const core::coordinator::Hello& hello, ShownState shown,
             std::optional<core::rendezvous::State> present, KeyAccess& keys,
             core::coordinator::Now now);
+
+  // It was closed, and then forgotten.
+  bool has_ended(std::string_view id) const { return ended_.contains(id); }
 
   // A run without sessions.
   void forget(Run& run, KeyAccess& keys, core::coordinator::Now now);
@@ -62,6 +72,8 @@ class RunTable {
   const std::size_t most_;
   core::store::ByKey<std::unique_ptr<Run>> runs_;
   std::set<std::pair<Instant, Run*>> due_;
+  std::set<std::string, std::less<>> ended_;
+  std::deque<std::string> ended_in_order_;
 };
 
 }  // namespace regroup::runtime

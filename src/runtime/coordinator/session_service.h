@@ -17,6 +17,9 @@ struct SessionLimits {
   std::size_t sessions = kSessions;
   std::size_t runs = kRuns;
   Duration hello = kHelloLimit;
+  // Unrelated runs meet here, so none may have the name that all have who chose none. Where a node
+  // of the run hosts the endpoint, that name does no harm.
+  bool names_needed = false;
 };
 
 // A connection that is a session from now on. The owner of the connection passes on what it

@@ -51,12 +51,19 @@ int write_in_place(const std::string& path, std::string_view bytes) {
 }
 
 int write_and_rename(const std::string& path, std::string_view bytes) {
-  constexpr mode_t kReadableByAll = 0644;  // The launcher may be another user.
-  std::string temporary = path + ".XXXXXX";
-  io::Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file) return errno;
+  // The launcher may be another user; where the umask says no, it is no.
+  constexpr mode_t kReadableByAll = 0644;
+  constexpr int kTries = 100;
+  std::string temporary;
+  io::Descriptor file;
+  for (int i = 0; i < kTries && !file; ++i) {
+    temporary = fmt::format("{}.{}.{}", path, ::getpid(), i);
+    file = io::Descriptor(::open(
+        temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kReadableByAll));
+    if (!file && errno != EEXIST) return errno;
+  }
+  if (!file) return EEXIST;
   int error = write_all(file.get(), bytes);
-  if (error == 0 && ::fchmod(file.get(), kReadableByAll) != 0) error = errno;
   if (!file.close() && error == 0) error = errno;
   if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) ::unlink(temporary.c_str());

@@ -81,6 +81,15 @@ TEST_F(ErrorFileTest, IsReplacedAsAWholeAndReadableByAll) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(ErrorFileTest, HonoursTheUmask) {
+  const mode_t before = ::umask(0077);
+  ASSERT_TRUE(write_error_file(path_, {.message = "m"}));
+  ::umask(before);
+  struct stat status {};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
+}
+
 TEST_F(ErrorFileTest, WhatCannotBeReplacedIsWrittenInPlace) {
   std::filesystem::create_symlink("target", path_);
   std::ofstream(folder_ + "/target") << "something longer than what will be there afterwards, old";

@@ -38,6 +38,7 @@ std::vector<std::optional<Sample>> look_at_workers(const std::vector<WatchedWork
     samples.emplace_back();
     if (worker.pid == 0) continue;
     Sample sample{.requests = worker.requests};
+    sample.turns = io::times_asleep(behind_shells(everybody, worker.pid));
     for (const io::ProcessInfo& process : io::belonging_to(everybody, {.leaders = {worker.pid}})) {
       const auto use = io::use_of(process.pid);
       if (!use) continue;

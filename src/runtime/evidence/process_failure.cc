@@ -52,6 +52,7 @@ void explain(ProcessFailure& failure, const FailureFacts& facts) {
   failure.core_file = facts.evidence.core_file;
   failure.peak_rss_bytes = facts.evidence.peak_rss_bytes;
   failure.tail = facts.tail;
+  failure.tail_of_both = facts.tail_of_both;
   if (!facts.error_file.empty()) {
     auto read = read_error_file(facts.error_file);
     if (!read) {
@@ -65,9 +66,14 @@ void explain(ProcessFailure& failure, const FailureFacts& facts) {
     failure.message = failure.error->message;
     failure.traceback = failure.error->call_stack;
   }
-  // A worker that we stopped has only the traceback of our own signal to show.
-  if (failure.traceback.empty() && !failure.stopped_by_us) {
-    if (const auto printed = wire::last_traceback(facts.tail)) {
+  if (failure.traceback.empty()) {
+    const auto printed = wire::last_traceback(facts.tail);
+    // A worker that we stopped may have failed before our signal came. One that the signal ended, or
+    // that tells of it, has nothing else to tell.
+    const bool is_of_our_signal =
+        failure.stopped_by_us &&
+        (!failure.signal_name.empty() || (printed && printed->last_line == "KeyboardInterrupt"));
+    if (printed && !is_of_our_signal) {
       failure.traceback = printed->text;
       // A traceback says more than an exit code, but a signal has another cause.
       if (!failure.error && failure.signal_name.empty()) failure.message = printed->last_line;

@@ -24,6 +24,7 @@ struct FailureFacts {
   std::string error_file;  // Where it was to be written; may be empty.
   Evidence evidence;
   std::string tail;
+  bool tail_of_both = false;
 };
 
 // Adds what else is known. Reads the error file; a broken one counts as absent, and is reported as

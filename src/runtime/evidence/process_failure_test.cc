@@ -148,6 +148,17 @@ TEST(ProcessFailure, TheTracebackOfOurOwnStopIsNone) {
   EXPECT_EQ(failure.message, "ended with exit code 1");
 }
 
+TEST(ProcessFailure, AWorkerThatFailedBeforeOurStopCameHasItsOwnTraceback) {
+  auto ended = failed_with(1);
+  ended.outcome.end = End::Stopped;
+  ended.outcome.signalled = SIGTERM;
+  ended.tail = kTraceback;
+  EXPECT_EQ(make_failure(ended).message, "ValueError: boom");
+  EXPECT_THAT(make_failure(ended).traceback, HasSubstr("boom"));
+  ended.outcome.exit = {.code = 0, .signal = SIGTERM};
+  EXPECT_EQ(make_failure(ended).traceback, "");
+}
+
 TEST_F(WithErrorFile, ItsMessageAndCallStackComeFirst) {
   auto ended = worker(1, recorded("KeyError: 1", "the stack"));
   ended.tail = kTraceback;

@@ -51,6 +51,11 @@ bool is_python(pid_t pid) {
   return !error && program.filename().string().starts_with("python");
 }
 
+bool is_debuggable(pid_t pid) {
+  const std::uint64_t code = io::mapped_code(pid);
+  return code > 0 && code <= kDebuggedCode;
+}
+
 std::string read_end(const std::string& path, std::uintmax_t from) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return {};
@@ -146,7 +151,8 @@ std::vector<io::Process> StackTaker::Impl::start_tools(std::vector<Case>& cases)
     if (const auto spy = find_tool("py-spy", path, one.target.program);
         !spy.empty() && is_python(one.target.pid)) {
       argv = {spy, "dump", "--pid", pid};
-    } else if (const auto gdb = find_tool("gdb", path, ""); !gdb.empty() && !one.signalled) {
+    } else if (const auto gdb = find_tool("gdb", path, "");
+               !gdb.empty() && !one.signalled && is_debuggable(one.target.pid)) {
       argv = {gdb, "-nx", "-batch", "-p", pid, "-ex", "thread apply all backtrace 40"};
     } else {
       continue;
@@ -225,7 +231,9 @@ std::string StackTaker::Impl::conclude(const std::vector<Case>& cases) {
     const wire::ThreadStack* const main = wire::main_thread(threads);
     WorkerStack worker{.local_rank = one.target.local_rank,
                        .global_rank = one.target.global_rank,
-                       .at = wire::whereabouts(main, one.look.system_call, one.look.state),
+                       .at = wire::whereabouts(main, {.system_call = one.look.system_call,
+                                                      .state = one.look.state,
+                                                      .wait_channel = one.look.wait_channel}),
                        .python = main == nullptr ? "" : wire::stack_lines(*main)};
     text += fmt::format("==== rank {} (local rank {}, pid {}) {}\n{}", worker.global_rank,
                         worker.local_rank, one.target.pid, worker.at.words, facts_of(one.look));

@@ -2,7 +2,8 @@
 //
 // For all of them at once, on a thread of its own, and bounded: what /proc shows, the dump of
 // Python's faulthandler where the worker has registered it (python/regroup, `dump_on_hang`), and
-// what py-spy says, or gdb, where one of them is installed.
+// what py-spy says, where it is installed, or gdb, where it is and can be in time: not for a
+// program with much code, such as PyTorch (kDebuggedCode).
 //
 //   StackTaker taker(targets, {.file = directory + "/stacks.txt"}, [](Stacks stacks) { ... });
 //   // `done` is called once, on the taker's thread, unless the taker is destroyed before.

@@ -10,6 +10,8 @@
 #include "io/file/log_file.h"
 #include "io/file/pseudo_terminal.h"
 #include "io/loop/clock.h"
+#include "runtime/common/limits.h"
+#include "runtime/common/log.h"
 #include "runtime/output/log_pump_group.h"
 #include "runtime/output/log_pump_loop.h"
 
@@ -65,6 +67,8 @@ LogPump::~LogPump() = default;
 Result<std::unique_ptr<LogPump>> LogPump::start(LogPumpOptions options) {
   auto impl = std::make_unique<Impl>();
   impl->options = std::move(options);
+  // Our lines from now on are the pump's; those before them come first.
+  flush_lines(kConsolePatience);
   if (auto opened = impl->open_screens(); !opened) return tl::unexpected(opened.error());
   auto loop = PumpLoop::start(impl->all_screens(), impl->options.warn);
   if (!loop) return tl::unexpected(loop.error());
@@ -100,7 +104,7 @@ void LogPump::catch_up(Duration limit) {
   future.wait_for(limit);
 }
 
-std::string LogPump::tail(int local_rank) const {
+LogPump::TailOf LogPump::tail(int local_rank) const {
   std::shared_ptr<PumpGroup> group;
   {
     const std::lock_guard lock(impl_->mutex);
@@ -109,10 +113,10 @@ std::string LogPump::tail(int local_rank) const {
   if (!group) return {};
   for (const auto& worker : group->workers) {
     if (worker.local_rank != local_rank) continue;
-    if (worker.errors != nullptr) return worker.errors->tail();
+    if (worker.errors != nullptr) return {worker.errors->tail(), worker.one_stream};
     constexpr std::size_t kLooked = core::output::kTailBytes + 1;
     const std::string end = io::read_end(worker.errors_file, kLooked);
-    return core::output::from_line_start(end, end.size() < kLooked);
+    return {core::output::from_line_start(end, end.size() < kLooked), worker.one_stream};
   }
   return {};
 }

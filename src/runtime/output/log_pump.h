@@ -2,7 +2,8 @@
 //
 // Output that we do not need to see goes straight to its file, or to our own descriptor; all else
 // comes through pipes (pseudo-terminals where our console is one, so that workers still see a
-// terminal). Files get every byte as it comes, and slow files slow the worker. The console gets
+// terminal). Where stdout and stderr of a worker go to the same place they share one pipe, so that
+// what was written first is seen first. Files get every byte as it comes, and slow files slow the worker. The console gets
 // whole lines, from a second thread: when its reader stops, up to kConsoleBacklog bytes wait, then
 // lines are dropped from the console alone, and counted.
 //
@@ -12,7 +13,7 @@
 //   ... start them ...
 //   pump->started();                                 // Closes the workers' ends on our side.
 //   pump->drain(deadline, [] { ... });               // All of them have ended.
-//   pump->tail(0)                                    // The last 64 KiB of rank 0's stderr.
+//   pump->tail(0).text                               // The last 64 KiB of rank 0's stderr.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,13 @@ class LogPump {
 
   // The end of a worker's stderr, at most core::output::kTailBytes, from a line start. Complete
   // after drain(), and as far as catch_up() has come before that.
-  // It also works where the worker wrote straight to a file.
-  std::string tail(int local_rank) const;
+  // It also works where the worker wrote straight to a file. Where stdout and stderr go to the same
+  // place they are one stream, and `of_both` says so.
+  struct TailOf {
+    std::string text;
+    bool of_both = false;
+  };
+  TailOf tail(int local_rank) const;
 
   // Our terminal has another size: those of the workers get it too.
   void copy_window_size();

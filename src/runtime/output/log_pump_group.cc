@@ -77,7 +77,14 @@ class Opening {
 
   Result<void> open_worker(const WorkerRoutes& routes, const WorkerName& name) {
     WorkerStreams streams;
-    opened_.group->workers.push_back({name.local_rank, nullptr, {}});
+    opened_.group->workers.push_back({name.local_rank, nullptr, {}, false});
+    if (is_one_place(routes)) {
+      opened_.group->workers.back().one_stream = true;
+      if (auto both = open_stream(routes.err, name, true, streams.err); !both) return both;
+      streams.out = streams.err;
+      opened_.ends.streams.push_back(streams);
+      return {};
+    }
     if (auto out = open_stream(routes.out, name, false, streams.out); !out) return out;
     if (auto err = open_stream(routes.err, name, true, streams.err); !err) return err;
     opened_.ends.streams.push_back(streams);
@@ -87,6 +94,17 @@ class Opening {
   OpenedGroup take() { return std::move(opened_); }
 
  private:
+  // Both streams of a worker end up in the same place. The worker then has one description for both:
+  // through two pipes nobody can tell what was written first.
+  bool is_one_place(const WorkerRoutes& routes) const {
+    if (routes.out != routes.err) return false;
+    if (routes.out.console == Console::No) return !routes.out.file.empty();
+    if (screens_.err == nullptr || screens_.out != screens_.err) return false;
+    if (routes.out.console == Console::Prefixed && (filtered_out_ || filtered_err_)) return false;
+    // In /dev/null nothing has an order, and what is written there need not come through us.
+    return io::kind_of(options_.console_err) != io::FdKind::Device;
+  }
+
   Result<PumpFile> open_file(const std::string& path) {
     auto file = io::LogFile::open(path);
     if (!file) return tl::unexpected(file.error());
@@ -164,6 +182,7 @@ class Opening {
     plan.prefixed = route.console == Console::Prefixed;
     plan.prefix = prefix_for(options_.prefix_template, name);
     plan.keeps_tail = is_errors;
+    plan.bar_state = options_.bar_state;
     if (plan.prefixed) plan.filtered = is_errors ? filtered_err_ : filtered_out_;
     if (route.console != Console::No) plan.screen = is_errors ? screens_.err : screens_.out;
     if (!route.file.empty()) {

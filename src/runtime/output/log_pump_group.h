@@ -17,6 +17,7 @@ struct PumpGroup {
     int local_rank = 0;
     PumpStream* errors = nullptr;  // Keeps the tail; null: the worker writes to `errors_file`.
     std::string errors_file;
+    bool one_stream = false;  // Its stdout is in there, too.
   };
   std::vector<Worker> workers;
   // Only for the pump's thread.

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/instant.h"
+#include "core/output/line_cutter.h"
+
 namespace regroup::runtime {
 
 struct LogPumpOptions {
@@ -21,6 +24,8 @@ struct LogPumpOptions {
   // had begun may exceed it.
   std::uint64_t max_bytes = 0;
   int keep = 3;  // Rotated files that are kept: stdout.log.1 (the newest) to .keep.
+  // How often a progress bar that is teed to a file or a pipe shows its state.
+  Duration bar_state = core::output::kBarState;
   // How a line of our own among those of workers is written; empty: "regroup: " in front of it.
   std::function<std::string(const std::string&)> warning_line = {};
   // Gets problems, once each: a full disk, a console that is gone. Called from the pump's threads,

@@ -10,8 +10,8 @@
 
 #include "core/output/arranger.h"
 #include "io/file/pseudo_terminal.h"
+#include "runtime/common/console.h"
 #include "runtime/common/limits.h"
-#include "runtime/output/console.h"
 
 namespace regroup::runtime {
 

@@ -10,11 +10,12 @@ namespace {
 using core::output::CutRules;
 
 // Without a prefix, unfinished lines are shown after a while everywhere: it is what users would see
-// without us. With one, only on a terminal: half a line is of no use in a log.
+// without us. With one, only on a terminal: half a line is of no use in a log. Of a progress bar a
+// log gets a state now and then.
 CutRules rules_for(const StreamPlan& plan) {
   if (plan.screen != nullptr && plan.screen->is_terminal()) return {.quiet = 50ms, .bar = 0s};
   if (!plan.prefixed) return {.quiet = 100ms, .bar = 1s};
-  return {.last_segment_only = true};
+  return {.last_segment_only = true, .bar_state = plan.bar_state};
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ struct StreamPlan {
   core::output::Prefix prefix{"", {}};
   FilteredCopy* filtered = nullptr;
   bool keeps_tail = false;
+  Duration bar_state = core::output::kBarState;
 };
 
 class PumpStream : public io::Watcher {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/output/limits.h"
+#include "io/file/pseudo_terminal.h"
 #include "runtime/common/limits.h"
 #include "runtime/output/log_pump_testing.h"
 
@@ -74,7 +75,7 @@ TEST_F(LogPumpTest, GivesTheWorkerItsFileWhereNobodyElseLooks) {
   EXPECT_EQ(io::kind_of(streams[0].first.get()), io::FdKind::File);
   err(0, "one\ntwo\n");
   EXPECT_EQ(contents(path("err")), "one\ntwo\n");
-  EXPECT_EQ(pump->tail(0), "one\ntwo\n");
+  EXPECT_EQ(pump->tail(0).text, "one\ntwo\n");
   EXPECT_EQ(drain(), std::vector<int>{});
   EXPECT_EQ(shown(), "");
 }
@@ -86,8 +87,8 @@ TEST_F(LogPumpTest, WhatIsHiddenStillHasATail) {
   out(0, "unseen\n");
   err(0, "Traceback\nValueError: x");
   drain();
-  EXPECT_EQ(pump->tail(0), "Traceback\nValueError: x");
-  EXPECT_EQ(pump->tail(1), "");
+  EXPECT_EQ(pump->tail(0).text, "Traceback\nValueError: x");
+  EXPECT_EQ(pump->tail(1).text, "");
   EXPECT_EQ(shown(), "");
 }
 
@@ -98,7 +99,7 @@ TEST_F(LogPumpTest, TheTailOfAWorkerThatHasJustWrittenIsThereAfterCatchingUp) {
     const std::string line = std::to_string(i) + "\n";
     err(0, line);
     pump->catch_up(60s);
-    EXPECT_THAT(pump->tail(0), EndsWith(line));
+    EXPECT_THAT(pump->tail(0).text, EndsWith(line));
   }
   drain();
 }
@@ -109,27 +110,90 @@ TEST_F(LogPumpTest, TheTailIsTheEndFromALineOn) {
   for (int i = 0; i < 1000; ++i) err(0, std::string(199, 'x') + "\n");
   err(0, "last words\n");
   drain();
-  const std::string tail = pump->tail(0);
+  const std::string tail = pump->tail(0).text;
   EXPECT_LE(tail.size(), core::output::kTailBytes);
   EXPECT_GT(tail.size(), core::output::kTailBytes - 201);
   EXPECT_THAT(tail, EndsWith("x\nlast words\n"));
   EXPECT_EQ((tail.size() - 11) % 200, 0u);
 }
 
+TEST_F(LogPumpTest, WhatIsWrittenFirstIsShownFirstWhereBothGoToTheSamePlace) {
+  const io::Descriptor file(
+      ::open(path("file").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  for (const int same : {console.fd(), file.get()}) {
+    start({.console_out = same, .console_err = same});
+    for (const auto& route : {kAsIs, StreamRoute{"", Console::Prefixed},
+                              StreamRoute{path("both%d"), Console::Prefixed}}) {
+      open(2, route, route);
+      EXPECT_TRUE(io::is_same_file(streams[0].first.get(), streams[0].second.get()));
+      EXPECT_FALSE(io::is_same_file(streams[0].first.get(), streams[1].first.get()));
+      std::string written;
+      std::string expected;
+      for (int i = 0; i < 200; ++i) {
+        const std::string line = "line " + std::to_string(i) + "\n";
+        if (i % 2 == 0) out(1, line);
+        if (i % 2 == 1) err(1, line);
+        written += line;
+        expected += (route == kAsIs ? "" : "[default1]:") + line;
+      }
+      drain();
+      EXPECT_EQ(pump->tail(1).text, written);
+      EXPECT_TRUE(pump->tail(1).of_both);
+      ASSERT_TRUE(pump->flush_console(60s));
+      if (same == file.get()) {
+        EXPECT_EQ(contents(path("file")), expected);
+        ASSERT_EQ(::ftruncate(file.get(), 0), 0);
+      } else {
+        console.await("line 199\n", 1);
+        EXPECT_EQ(console.take(), expected);
+      }
+      if (!route.file.empty()) {
+        EXPECT_EQ(contents(path("both1")), written);
+      }
+      std::filesystem::remove(path("both1"));
+    }
+    pump.reset();
+  }
+}
+
+TEST_F(LogPumpTest, BothStreamsHaveOneTerminalWhereTheConsoleIsOne) {
+  auto terminal = io::make_pseudo_terminal(0);
+  ASSERT_TRUE(terminal) << terminal.error().message;
+  ReadConsole shown(std::move(terminal->master), std::move(terminal->slave));
+  start({.console_out = shown.fd(), .console_err = shown.fd()});
+  open(1, kAsIs, kAsIs);
+  EXPECT_EQ(io::kind_of(streams[0].first.get()), io::FdKind::Terminal);
+  EXPECT_TRUE(io::is_same_file(streams[0].first.get(), streams[0].second.get()));
+  drain();
+}
+
+TEST_F(LogPumpTest, StreamsWithFiltersOrFilesOfTheirOwnStayTwo) {
+  start({.out_filters = {"loss"}});
+  open(1, {"", Console::Prefixed}, {"", Console::Prefixed});
+  EXPECT_FALSE(io::is_same_file(streams[0].first.get(), streams[0].second.get()));
+  drain();
+  open(1, {path("out"), Console::Prefixed}, {path("err"), Console::Prefixed});
+  EXPECT_FALSE(io::is_same_file(streams[0].first.get(), streams[0].second.get()));
+  err(0, "err\n");
+  drain();
+  EXPECT_FALSE(pump->tail(0).of_both);
+}
+
 TEST_F(LogPumpTest, InheritsAConsoleThatIsAFile) {
   for (const std::string& name : {path("console"), std::string("/dev/null")}) {
     const io::Descriptor file(
         ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-    start({.console_out = file.get(), .console_err = file.get()});
+    const bool is_null = name == "/dev/null";
+    start({.console_out = file.get(), .console_err = is_null ? file.get() : console.fd()});
     open(1, kAsIs, kAsIs);
     EXPECT_TRUE(io::is_same_file(streams[0].first.get(), file.get()));
     EXPECT_EQ(io::kind_of(streams[0].second.get()), io::FdKind::Stream);
     err(0, "seen\n");
     drain();
-    EXPECT_EQ(pump->tail(0), "seen\n");
+    EXPECT_EQ(pump->tail(0).text, "seen\n");
     pump.reset();
   }
-  EXPECT_EQ(contents(path("console")), "seen\n");
+  EXPECT_EQ(console.text(), "seen\n");
 }
 
 TEST_F(LogPumpTest, ANewlineIsAddedOnTheConsoleAlone) {
@@ -152,6 +216,19 @@ TEST_F(LogPumpTest, OfAProgressBarThePipeGetsTheEndAndTheFileEverything) {
   drain();
   EXPECT_EQ(contents(path("out")), bar + "\ndos\r\n");
   EXPECT_EQ(shown(), "[default0]:100%\n[default0]:dos\r\n");
+}
+
+TEST_F(LogPumpTest, ABarThatIsTeedTellsHowFarItIsBeforeItsEnd) {
+  start({.bar_state = 1ms});
+  open(1, {path("%d.out"), Console::Prefixed});
+  out(0, "\r10%\r20%");
+  console.await("[default0]:20%\n");
+  out(0, "\r99%\r100%");
+  console.await("[default0]:100%\n");
+  out(0, "\nnext\n");
+  drain();
+  EXPECT_EQ(shown(), "[default0]:20%\n[default0]:100%\n[default0]:next\n");
+  EXPECT_EQ(contents(path("0.out")), "\r10%\r20%\r99%\r100%\nnext\n");
 }
 
 TEST_F(LogPumpTest, ShowsAQuestion) {
@@ -301,7 +378,7 @@ TEST_F(LogPumpTest, TheNextStartTakesTheRestOfTheOneBefore) {
 TEST_F(LogPumpTest, WithoutWorkersThereIsNothingToWaitFor) {
   start({});
   EXPECT_EQ(drain(0s), std::vector<int>{});
-  EXPECT_EQ(pump->tail(0), "");
+  EXPECT_EQ(pump->tail(0).text, "");
   EXPECT_EQ(shown(), "");
 }
 

@@ -89,7 +89,7 @@ TEST_F(LogPumpTest, AClosedConsoleIsNone) {
   pump->print("unheard");
   drain();
   EXPECT_EQ(contents(path("out")), "line\n");
-  EXPECT_EQ(pump->tail(0), "words\n");
+  EXPECT_EQ(pump->tail(0).text, "words\n");
 }
 
 TEST_F(LogPumpTest, AFullDiskLosesBytesAndNothingElse) {
@@ -179,7 +179,7 @@ TEST_F(LogPumpTerminalTest, TheWorkerSeesATerminalOfTheSameSize) {
   terminal->await("plain\n");
   err(0, "words\n");
   EXPECT_EQ(drain(), std::vector<int>{});
-  EXPECT_EQ(pump->tail(0), "words\n");
+  EXPECT_EQ(pump->tail(0).text, "plain\nwords\n");
   EXPECT_EQ(screen(), "plain\nwords\n");
 }
 

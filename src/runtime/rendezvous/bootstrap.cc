@@ -93,7 +93,8 @@ Result<BootstrapStore> Bootstrap::offer() {
 }
 
 Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
-                                        const std::shared_ptr<Store>& store) {
+                                        const std::shared_ptr<Store>& store,
+                                        const std::function<bool()>& is_broken) {
   const NodeId& first = rank_0(joined);
   // The keys of the last round are forgotten now: no workers run between two rounds, and none
   // start before every node has come through here, because ranks are assigned when each node has
@@ -103,11 +104,11 @@ Result<BootstrapStore> Bootstrap::agree(const State& joined, const NodeId& self,
   const auto round_store = make_prefix_store(wire::round_prefix(run_id_, joined.round), store);
   if (first != self) {
     const bool is_torchrun = !joined.claims.contains(first);
-    if (!shared_ || !is_torchrun) return await(joined.round, *round_store, {});
-    auto where = known_ && known_->node == first ? tell_again(known_->where, *round_store)
-                                                 : await(joined.round, *round_store, [&] {
-                                                     return of_earlier_rounds(joined.round, store);
-                                                   });
+    if (!shared_ || !is_torchrun) return await(joined.round, *round_store, is_broken, {});
+    auto where = known_ && known_->node == first
+                     ? tell_again(known_->where, *round_store)
+                     : await(joined.round, *round_store, is_broken,
+                             [&] { return of_earlier_rounds(joined.round, store); });
     if (where) known_ = Known{first, *where};
     return where;
   }
@@ -147,7 +148,7 @@ Result<BootstrapStore> Bootstrap::serve() {
 }
 
 Result<BootstrapStore> Bootstrap::await(
-    std::int64_t round, Store& round_store,
+    std::int64_t round, Store& round_store, const std::function<bool()>& is_broken,
     const std::function<Result<std::optional<BootstrapStore>>()>& find_older) {
   const Instant start = io::now();
   const Instant deadline = io::deadline_after(round_store.timeout());
@@ -156,6 +157,8 @@ Result<BootstrapStore> Bootstrap::await(
     if (here) return read_pair(round_store);
     if (here.error().kind != ErrorKind::Timeout) return tl::unexpected(here.error());
     if (interrupted_) return fail(ErrorKind::Cancelled, "interrupted");
+    if (is_broken && is_broken())
+      return fail(ErrorKind::Cancelled, fmt::format("round {} is broken", round));
     if (find_older && io::now() - start > kPatience) {
       auto older = find_older();
       if (!older) return tl::unexpected(older.error());

@@ -34,15 +34,18 @@ class Bootstrap {
   Result<BootstrapStore> offer();
 
   // For a round that `self` has just joined. `store`: the one under the rounds' prefixes.
+  // `is_broken`: asked now and then while rank 0 says nothing; once it is true, the wait ends with
+  // Cancelled.
   Result<BootstrapStore> agree(const core::rendezvous::State& joined,
                                const core::rendezvous::NodeId& self,
-                               const std::shared_ptr<Store>& store);
+                               const std::shared_ptr<Store>& store,
+                               const std::function<bool()>& is_broken = {});
 
  private:
   Result<BootstrapStore> serve();
   // `find_older`: where to look when rank 0 says nothing; empty: it will say something.
   Result<BootstrapStore> await(
-      std::int64_t round, Store& round_store,
+      std::int64_t round, Store& round_store, const std::function<bool()>& is_broken,
       const std::function<Result<std::optional<BootstrapStore>>()>& find_older);
   Result<std::optional<BootstrapStore>> of_earlier_rounds(std::int64_t round,
                                                           const std::shared_ptr<Store>& store);

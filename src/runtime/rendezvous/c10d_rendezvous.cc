@@ -13,10 +13,12 @@
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/meet.h"
 #include "runtime/rendezvous/rendezvous_creators.h"
+#include "runtime/rendezvous/rendezvous_records.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
 #include "runtime/rendezvous/rendezvous_store.h"
 #include "runtime/rendezvous/this_node.h"
 #include "runtime/rendezvous/wait_lines.h"
+#include "runtime/session/session_crypto.h"
 #include "runtime/store/store_channel.h"
 
 namespace regroup::runtime {
@@ -129,8 +131,22 @@ Result<void> check_shared_state_will_do(const RendezvousParameters& parameters,
                   ": a store that regroup does not serve, or a session was not wanted");
 }
 
+// A run of one node at a port that nobody was told: its coordinator is in this process, and no
+// other node can be meant to join. What others say to it through the port is no use to anybody.
+bool is_for_this_process(const RendezvousParameters& parameters, const Endpoint& endpoint) {
+  return endpoint.port == 0 && parameters.max_nodes == 1 && parameters.secret_file.empty();
+}
+
+std::string new_secret() {
+  const auto bytes = new_nonce();
+  return {bytes.begin(), bytes.end()};
+}
+
 // Null: none is wanted.
-Result<std::shared_ptr<const Secret>> secret_of(const RendezvousParameters& parameters) {
+Result<std::shared_ptr<const Secret>> secret_of(const RendezvousParameters& parameters,
+                                                const std::string& own_secret) {
+  if (!own_secret.empty())
+    return std::make_shared<const Secret>(Secret::of_this_process(own_secret));
   if (parameters.secret_file.empty()) return nullptr;
   auto secret = Secret::read(parameters.secret_file);
   if (!secret) return tl::unexpected(secret.error());
@@ -144,8 +160,13 @@ tl::unexpected<Error> no_session_for_secret() {
               "session=false and store_type=file in --rdzv-conf");
 }
 
-Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters& parameters,
-                                                     const AgentPart* part) {
+struct FileChoices {
+  Duration read_timeout{};
+  core::rendezvous::Settings settings;
+};
+
+Result<FileChoices> read_file_choices(const RendezvousParameters& parameters,
+                                      const AgentPart* part) {
   if (!parameters.secret_file.empty()) return no_session_for_secret();
   if (parameters.endpoint.empty())
     return fail(ErrorKind::InvalidArgument,
@@ -156,11 +177,18 @@ Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters&
   if (!read_timeout) return tl::unexpected(read_timeout.error());
   const auto settings = settings_of(parameters);
   if (!settings) return tl::unexpected(settings.error());
-  auto store = open_file_store({.path = parameters.endpoint, .timeout = *read_timeout});
+  return FileChoices{.read_timeout = *read_timeout, .settings = *settings};
+}
+
+Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters& parameters,
+                                                     const AgentPart* part) {
+  const auto choices = read_file_choices(parameters, part);
+  if (!choices) return tl::unexpected(choices.error());
+  auto store = open_file_store({.path = parameters.endpoint, .timeout = choices->read_timeout});
   if (!store) return tl::unexpected(store.error());
   auto states = (*store)->clone();
   if (!states) return tl::unexpected(states.error());
-  (*states)->set_timeout(patience(*read_timeout, *settings));
+  (*states)->set_timeout(patience(choices->read_timeout, choices->settings));
   auto backend = make_store_backend(*states, parameters.run_id);
   if (!backend) return tl::unexpected(backend.error());
   const std::string address =
@@ -169,8 +197,16 @@ Result<std::unique_ptr<RendezvousHandler>> over_file(const RendezvousParameters&
       parameters, std::move(*backend), [store = *store] { return store->clone(); }, address);
 }
 
-Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* part) {
-  const auto endpoint = parse_endpoint(parameters.endpoint, kRendezvousPort);
+struct TcpChoices {
+  Endpoint endpoint;
+  std::optional<bool> is_host;
+  Duration read_timeout{};
+  core::rendezvous::Settings settings;
+  bool has_session = false;
+};
+
+Result<TcpChoices> read_tcp_choices(const RendezvousParameters& parameters, const AgentPart* part) {
+  auto endpoint = parse_endpoint(parameters.endpoint, kRendezvousPort);
   if (!endpoint) return tl::unexpected(endpoint.error());
   const auto is_host = parameters.boolean("is_host");
   if (!is_host) return tl::unexpected(is_host.error());
@@ -182,16 +218,32 @@ Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* pa
   if (!wants_session) return tl::unexpected(wants_session.error());
   const bool has_session = part != nullptr && wants_session->value_or(true);
   if (!has_session && !parameters.secret_file.empty()) return no_session_for_secret();
-  const auto secret = secret_of(parameters);
+  return TcpChoices{.endpoint = std::move(*endpoint),
+                    .is_host = *is_host,
+                    .read_timeout = *read_timeout,
+                    .settings = *settings,
+                    .has_session = has_session};
+}
+
+Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* part) {
+  const auto choices = read_tcp_choices(parameters, part);
+  if (!choices) return tl::unexpected(choices.error());
+  const Duration read_timeout = choices->read_timeout;
+  const core::rendezvous::Settings& settings = choices->settings;
+  const std::string own_secret =
+      choices->has_session && is_for_this_process(parameters, choices->endpoint) ? new_secret()
+                                                                                 : "";
+  const auto secret = secret_of(parameters, own_secret);
   if (!secret) return tl::unexpected(secret.error());
 
   RendezvousStoreOptions options{
-      .endpoint = *endpoint,
-      .is_host = *is_host,
+      .endpoint = choices->endpoint,
+      .is_host = choices->is_host,
       .secret_file = parameters.secret_file,
+      .own_secret = own_secret,
       .local_addr = parameters.local_addr,
-      .connect_timeout = settings->join_timeout,
-      .read_timeout = *read_timeout,
+      .connect_timeout = settings.join_timeout,
+      .read_timeout = read_timeout,
       .on_status = parameters.on_status ? parameters.on_status : log_info,
       .on_wait = parameters.on_wait,
       .cancelled = parameters.interrupted.get()};
@@ -199,10 +251,11 @@ Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* pa
   if (!found) return tl::unexpected(found.error());
 
   const auto owner = std::make_shared<RendezvousStore>(std::move(*found));
+  if (owner->server) record_hosting(parameters.on_record, parameters.run_id);
   const StoreOpener open_store =
-      opener(owner, options, {.each_try = 10s, .read_timeout = *read_timeout});
-  if (has_session) {
-    auto first = open_first_session(*owner, parameters, secret->get(), settings->join_timeout);
+      opener(owner, options, {.each_try = 10s, .read_timeout = read_timeout});
+  if (choices->has_session) {
+    auto first = open_first_session(*owner, parameters, secret->get(), settings.join_timeout);
     if (!first && first.error().kind == ErrorKind::Refused)
       return fail(ErrorKind::Refused, parameters.endpoint + ": " + first.error().message);
     if (!first) return tl::unexpected(first.error());
@@ -214,7 +267,7 @@ Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* pa
       if (auto good = check_addresses(parameters, owner->announced); !good)
         return tl::unexpected(good.error());
       CoordinatorContact contact{
-          .settings = *settings,
+          .settings = settings,
           .address = owner->announced,
           .first = std::move(**first),
           .connect = session_opener(owner->server_address, owner->reached, *secret),
@@ -227,10 +280,10 @@ Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* pa
     return tl::unexpected(good.error());
   auto states = owner->store->clone();
   if (!states) return tl::unexpected(states.error());
-  (*states)->set_timeout(patience(*read_timeout, *settings));
+  (*states)->set_timeout(patience(read_timeout, settings));
   // One try for the states; the caller that needs them decides how long to go on.
   const StoreOpener reopen_states =
-      opener(owner, options, {.each_try = 2s, .read_timeout = patience(*read_timeout, *settings)});
+      opener(owner, options, {.each_try = 2s, .read_timeout = patience(read_timeout, settings)});
   auto backend = make_store_backend(*states, parameters.run_id, reopen_states);
   if (!backend) return tl::unexpected(backend.error());
   auto handler =
@@ -239,7 +292,7 @@ Result<Met> over_tcp(const RendezvousParameters& parameters, const AgentPart* pa
   return Met(std::move(*handler));
 }
 
-Result<Met> over_c10d(const RendezvousParameters& parameters, const AgentPart* part) {
+Result<Met> over_any(const RendezvousParameters& parameters, const AgentPart* part) {
   std::vector<std::string> known = settings_keys();
   known.insert(known.end(),
                {"store_type", "is_host", "read_timeout", "use_libuv", "timeout", "session"});
@@ -252,6 +305,12 @@ Result<Met> over_c10d(const RendezvousParameters& parameters, const AgentPart* p
   return Met(std::move(*handler));
 }
 
+Result<Met> over_c10d(const RendezvousParameters& parameters, const AgentPart* part) {
+  auto met = over_any(parameters, part);
+  if (!met) record_no_backend(parameters.on_record, parameters.run_id, met.error());
+  return met;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RendezvousHandler>> make_c10d_rendezvous(
@@ -261,10 +320,24 @@ Result<std::unique_ptr<RendezvousHandler>> make_c10d_rendezvous(
   return std::get<std::unique_ptr<RendezvousHandler>>(std::move(*met));
 }
 
-Result<Met> meet(const RendezvousParameters& parameters, const AgentPart& part) {
+Result<void> check_meeting(const RendezvousParameters& parameters, const AgentPart& part) {
+  if (auto known = check_backend(parameters.backend); !known) return known;
   if (auto settings = settings_of(parameters); !settings) return tl::unexpected(settings.error());
-  if (auto good = check_groups(parameters, part.rules.segment); !good)
-    return tl::unexpected(good.error());
+  if (auto good = check_groups(parameters, part.rules.segment); !good) return good;
+  if (parameters.backend == "static") return check_static(parameters);
+  if (parameters.backend != "c10d") return {};
+  const auto type = store_type_of(parameters);
+  if (!type) return tl::unexpected(type.error());
+  if (*type == StoreType::File) {
+    const auto read = read_file_choices(parameters, &part);
+    return read ? Result<void>() : tl::unexpected(read.error());
+  }
+  const auto read = read_tcp_choices(parameters, &part);
+  return read ? Result<void>() : tl::unexpected(read.error());
+}
+
+Result<Met> meet(const RendezvousParameters& parameters, const AgentPart& part) {
+  if (auto good = check_meeting(parameters, part); !good) return tl::unexpected(good.error());
   if (parameters.backend == "c10d") return over_c10d(parameters, &part);
   auto handler = make_rendezvous(parameters);
   if (!handler) return tl::unexpected(handler.error());

@@ -15,6 +15,7 @@
 #include "runtime/common/log.h"
 #include "runtime/rendezvous/bootstrap.h"
 #include "runtime/rendezvous/heartbeat.h"
+#include "runtime/rendezvous/rendezvous_records.h"
 #include "runtime/rendezvous/rendezvous_settings.h"
 #include "runtime/rendezvous/this_node.h"
 #include "runtime/rendezvous/wait_lines.h"
@@ -48,15 +49,72 @@ class DynamicHandler final : public RendezvousHandler {
                         .wish = parameters.node_rank,
                         .held = {}},
                   std::random_device{}()),
+        records_(parameters.on_record, executor_.settings().run_id, executor_.self()),
         bootstrap_(executor_.settings().run_id, address, *interrupted_) {}
 
   std::string backend() const override { return backend_name_; }
   std::string run_id() const override { return executor_.settings().run_id; }
+  std::optional<RendezvousSettings> settings() const override {
+    return runtime::public_settings(executor_.settings());
+  }
   bool use_agent_store() const override { return bootstrap_.shared(); }
 
   Result<RendezvousInfo> next_rendezvous() override {
     const std::lock_guard one_call(calls_);
-    heart_.stop();
+    records_.attempts();
+    for (;;) {
+      bool is_broken = false;
+      auto info = join_round(is_broken);
+      // Rank 0 may die before it has said where its store is. It will not come back.
+      if (!info && is_broken && !*interrupted_) continue;
+      if (!info) records_.failed("next_rendezvous", info.error());
+      return info;
+    }
+  }
+
+  Result<bool> is_closed() override {
+    const auto seen = look();
+    if (seen) return seen->closed;
+    records_.failed("is_closed", seen.error());
+    return tl::unexpected(seen.error());
+  }
+
+  Result<std::int64_t> num_nodes_waiting() override {
+    const auto seen = look();
+    if (seen) return seen->waiting;
+    records_.failed("num_nodes_waiting", seen.error());
+    return tl::unexpected(seen.error());
+  }
+
+  Result<RendezvousStatus> status() override { return look(); }
+
+  Result<void> set_closed() override {
+    auto closed = close();
+    if (!closed) records_.failed("set_closed", closed.error());
+    return closed;
+  }
+
+  Result<void> shutdown() override {
+    const std::lock_guard one_call(calls_);
+    stop_beating();
+    auto closed = close();
+    if (!closed) records_.could_not_shut_down(closed.error());
+    return closed;
+  }
+
+  Result<void> leave() override {
+    const std::lock_guard one_call(calls_);
+    stop_beating();
+    const std::lock_guard lock(mutex_);
+    // The others notice a silent node anyway, so a goodbye is not worth a long wait.
+    const Settings& settings = executor_.settings();
+    return drive(Operation::Leave, std::min(settings.close_timeout, kLongestGoodbye));
+  }
+
+ private:
+  // `is_broken`: a member was gone before the round could begin.
+  Result<RendezvousInfo> join_round(bool& is_broken) {
+    stop_beating();
     auto joined = join();
     if (!joined) return tl::unexpected(joined.error());
     // Without the lock from here on: a node that waits for a slow rank 0 must go on with its own
@@ -79,25 +137,18 @@ class DynamicHandler final : public RendezvousHandler {
       info.nodes[static_cast<std::size_t>(rank)] = name_of(*joined, node);
     // A node that was here is named as missing if it does not come again.
     expected_ = info.nodes;
-    auto where = bootstrap_.agree(*joined, executor_.self(), *store);
+    records_.joined(info.round, info.rank, info.world_size);
+    auto where = bootstrap_.agree(*joined, executor_.self(), *store, [&] {
+      const auto seen = look();
+      is_broken = seen && seen->must_rejoin();
+      return is_broken;
+    });
     if (!where) return tl::unexpected(where.error());
     info.bootstrap = std::move(*where);
     return info;
   }
 
-  Result<bool> is_closed() override {
-    const auto seen = status();
-    if (!seen) return tl::unexpected(seen.error());
-    return seen->closed;
-  }
-
-  Result<std::int64_t> num_nodes_waiting() override {
-    const auto seen = status();
-    if (!seen) return tl::unexpected(seen.error());
-    return seen->waiting;
-  }
-
-  Result<RendezvousStatus> status() override {
+  Result<RendezvousStatus> look() {
     const std::lock_guard lock(mutex_);
     if (auto seen = drive(Operation::Look, executor_.settings().heartbeat_timeout); !seen)
       return tl::unexpected(seen.error());
@@ -109,27 +160,13 @@ class DynamicHandler final : public RendezvousHandler {
                             .spares = standing.spares};
   }
 
-  Result<void> set_closed() override {
+  Result<void> close() {
     const std::lock_guard lock(mutex_);
-    return drive(Operation::Close, executor_.settings().close_timeout);
+    auto closed = drive(Operation::Close, executor_.settings().close_timeout);
+    if (closed) records_.closed();
+    return closed;
   }
 
-  Result<void> shutdown() override {
-    const std::lock_guard one_call(calls_);
-    heart_.stop();
-    return set_closed();
-  }
-
-  Result<void> leave() override {
-    const std::lock_guard one_call(calls_);
-    heart_.stop();
-    const std::lock_guard lock(mutex_);
-    // The others notice a silent node anyway, so a goodbye is not worth a long wait.
-    const Settings& settings = executor_.settings();
-    return drive(Operation::Leave, std::min(settings.close_timeout, kLongestGoodbye));
-  }
-
- private:
   // The state in which this node saw itself in a sealed round.
   Result<State> join() {
     const std::lock_guard lock(mutex_);
@@ -172,9 +209,11 @@ class DynamicHandler final : public RendezvousHandler {
   }
 
   Result<Step> swap(const Swap& swap) {
+    for (const Transition& transition : swap.transitions) records_.change(transition);
     auto answer = backend_->set_state(wire::encode_state(swap.state), swap.token);
     if (!answer) return failed(std::move(answer.error()));
     trouble_.reset();
+    records_.synced(answer->won, swap.dead);
     if (answer->won) return executor_.on_won(std::move(answer->present->token), both_clocks());
     auto snapshot = decode(std::move(answer->present));
     if (!snapshot) return tl::unexpected(snapshot.error());
@@ -272,10 +311,17 @@ class DynamicHandler final : public RendezvousHandler {
   void beat() {
     const std::lock_guard lock(mutex_);
     const auto sent = drive(Operation::KeepAlive, executor_.settings().heartbeat_timeout);
-    const bool failed = !sent && sent.error().kind != ErrorKind::Cancelled;
-    if (failed && !beat_failed_)
-      runtime::log_warning("no heartbeat got through: " + sent.error().message);
-    beat_failed_ = failed;
+    records_.beat(sent);
+    warn(beats_.on_beat(sent));
+  }
+
+  void stop_beating() {
+    heart_.stop();
+    warn(beats_.on_stop());
+  }
+
+  static void warn(const std::string& line) {
+    if (!line.empty()) runtime::log_warning(line);
   }
 
   const std::unique_ptr<RendezvousBackend> backend_;
@@ -288,13 +334,14 @@ class DynamicHandler final : public RendezvousHandler {
   std::mutex calls_;  // Around the calls that stop and start the thread.
   std::mutex mutex_;  // Around every use of the executor and the backend.
   Executor executor_;
+  const runtime::RendezvousRecords records_;
   Bootstrap bootstrap_;
   std::optional<Error> trouble_;  // Why the backend did not answer, while it does not.
   Duration limit_{};              // Of the operation under way.
   std::string progress_;          // As it was when this node last waited.
 
-  bool beat_failed_ = false;
-  runtime::Heartbeat heart_;  // Last, so that it stops before anything that it uses is gone.
+  runtime::HeartbeatLog beats_;  // Under mutex_ while the heart beats, else under calls_.
+  runtime::Heartbeat heart_;     // Last, so that it stops before anything that it uses is gone.
 };
 
 }  // namespace

@@ -1,9 +1,12 @@
 #include "runtime/rendezvous/heartbeat.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "base/text.h"
 #include "io/loop/thread_name.h"
 
 namespace regroup::runtime {
@@ -40,6 +43,21 @@ void Heartbeat::run(Duration interval, const std::function<void()>& beat) {
     beat();
     lock.lock();
   }
+}
+
+std::string HeartbeatLog::on_beat(const Result<void>& sent) {
+  if (!sent && sent.error().kind == ErrorKind::Cancelled) return {};  // Because of a stop.
+  if (!sent)
+    return ++failed_ == 1 ? "a heartbeat did not get through: " + sent.error().message : "";
+  const std::int64_t failed = std::exchange(failed_, 0);
+  if (failed == 0) return {};
+  return "heartbeats get through again, after " + count_of(failed, "failed one");
+}
+
+std::string HeartbeatLog::on_stop() {
+  const std::int64_t failed = std::exchange(failed_, 0);
+  if (failed < 2) return {};  // The first one was told.
+  return fmt::format("the last {} heartbeats did not get through", failed);
 }
 
 }  // namespace regroup::runtime

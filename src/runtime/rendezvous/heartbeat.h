@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "regroup/result.h"
@@ -32,6 +34,18 @@ class Heartbeat {
   std::condition_variable stopped_;
   std::atomic<bool> running_ = false;
   std::thread thread_;
+};
+
+// What is worth a warning: the first heartbeat of a row that failed, and at the end of the row how
+// many they were. Owned and called by one thread at a time.
+class HeartbeatLog {
+ public:
+  // A line, or nothing.
+  std::string on_beat(const Result<void>& sent);
+  std::string on_stop();
+
+ private:
+  std::int64_t failed_ = 0;  // In a row.
 };
 
 }  // namespace regroup::runtime

@@ -36,6 +36,10 @@ struct CoordinatorContact {
 
 using Met = std::variant<std::unique_ptr<RendezvousHandler>, CoordinatorContact>;
 
+// All that can be known to be wrong without a network: the backend, the endpoint, every option.
+// meet() finds the same, because both read them by the same functions.
+Result<void> check_meeting(const RendezvousParameters& parameters, const AgentPart& part);
+
 // Blocks until the endpoint's store answers, as long as for the other nodes; `interrupted` of the
 // parameters ends it.
 Result<Met> meet(const RendezvousParameters& parameters, const AgentPart& part);

@@ -25,6 +25,23 @@ Registry& registry() {
   return the_one;
 }
 
+Result<RendezvousCreator> find_creator(const std::string& name) {
+  Registry& known = registry();
+  const std::lock_guard lock(known.mutex);
+  const auto found = known.creators.find(name);
+  if (found != known.creators.end()) return found->second;
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto& [each, unused] : known.creators) {
+    names.push_back(each);
+    list += (list.empty() ? "" : ", ") + each;
+  }
+  const auto meant = nearest(name, names);
+  return fail(ErrorKind::InvalidArgument,
+              "no rendezvous backend is called " + printable(name) +
+                  (meant ? ". Did you mean " + *meant + "?" : "; there are: " + list));
+}
+
 }  // namespace
 
 Result<void> register_rendezvous(std::string name, RendezvousCreator creator) {
@@ -39,29 +56,17 @@ Result<void> register_rendezvous(std::string name, RendezvousCreator creator) {
 }
 
 Result<std::unique_ptr<RendezvousHandler>> make_rendezvous(const RendezvousParameters& parameters) {
-  Registry& known = registry();
-  RendezvousCreator creator = nullptr;
-  {
-    const std::lock_guard lock(known.mutex);
-    const auto found = known.creators.find(parameters.backend);
-    if (found == known.creators.end()) {
-      std::vector<std::string> names;
-      std::string list;
-      for (const auto& [name, unused] : known.creators) {
-        names.push_back(name);
-        list += (list.empty() ? "" : ", ") + name;
-      }
-      const auto meant = nearest(parameters.backend, names);
-      return fail(ErrorKind::InvalidArgument,
-                  "no rendezvous backend is called " + printable(parameters.backend) +
-                      (meant ? ". Did you mean " + *meant + "?" : "; there are: " + list));
-    }
-    creator = found->second;
-  }
+  const auto creator = find_creator(parameters.backend);
+  if (!creator) return tl::unexpected(creator.error());
   // Checked here for every backend, so that none forgets it.
   if (auto settings = runtime::settings_of(parameters); !settings)
     return tl::unexpected(settings.error());
-  return creator(parameters);
+  return (*creator)(parameters);
+}
+
+Result<void> runtime::check_backend(const std::string& name) {
+  if (auto creator = find_creator(name); !creator) return tl::unexpected(creator.error());
+  return {};
 }
 
 }  // namespace regroup

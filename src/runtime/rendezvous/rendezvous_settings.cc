@@ -37,9 +37,7 @@ std::optional<std::string> RendezvousParameters::text(std::string_view key) cons
 Result<std::optional<std::int64_t>> RendezvousParameters::integer(std::string_view key) const {
   const auto value = text(key);
   if (!value) return std::nullopt;
-  std::string_view digits = trimmed(*value);
-  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
-  const auto number = to_number<std::int64_t>(digits);
+  const auto number = python_int(*value);
   if (!number) return wrong_value(key, *value, "a whole number");
   return number;
 }
@@ -119,6 +117,18 @@ Result<Settings> settings_of(const RendezvousParameters& parameters) {
                 fmt::format("the node rank is {}; ranks start at 0", *parameters.node_rank));
   if (auto good = core::rendezvous::validate(settings); !good) return tl::unexpected(good.error());
   return settings;
+}
+
+RendezvousSettings public_settings(const Settings& settings) {
+  return {.run_id = settings.run_id,
+          .min_nodes = settings.min_nodes,
+          .max_nodes = settings.max_nodes,
+          .join_timeout = settings.join_timeout,
+          .last_call_timeout = settings.last_call_timeout,
+          .close_timeout = settings.close_timeout,
+          .heartbeat_timeout = settings.heartbeat_timeout,
+          .keep_alive_interval = settings.keep_alive_interval,
+          .keep_alive_max_attempt = settings.keep_alive_attempts};
 }
 
 Result<void> check_groups(const RendezvousParameters& parameters, std::int64_t segment) {

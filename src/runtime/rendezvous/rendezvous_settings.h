@@ -13,6 +13,7 @@ namespace regroup::runtime {
 
 // Checked: bad values are InvalidArgument, with their key.
 Result<core::rendezvous::Settings> settings_of(const RendezvousParameters& parameters);
+RendezvousSettings public_settings(const core::rendezvous::Settings& settings);
 
 // What --segment asks for can be had: groups have a key, and the numbers of nodes are whole ones.
 Result<void> check_groups(const RendezvousParameters& parameters, std::int64_t segment);

@@ -91,8 +91,11 @@ TEST(Rendezvous, ConfigurationText) {
   EXPECT_THAT(parse_rendezvous_config("a").error().message, HasSubstr("has no value"));
   EXPECT_THAT(parse_rendezvous_config("a=").error().message, HasSubstr("has no value"));
 
-  const RendezvousParameters parameters{.run_id = "r", .config = {{"n", " +12 "}, {"yes", "T"}}};
+  const RendezvousParameters parameters{
+      .run_id = "r", .config = {{"n", " +12 "}, {"long", "1_0"}, {"bad", "1__0"}, {"yes", "T"}}};
   EXPECT_EQ(parameters.integer("n"), 12);
+  EXPECT_EQ(parameters.integer("long"), 10);  // As Python's int() reads it.
+  EXPECT_FALSE(parameters.integer("bad"));
   EXPECT_EQ(parameters.integer("none"), std::nullopt);
   EXPECT_EQ(parameters.boolean("yes"), true);
   EXPECT_FALSE(parameters.boolean("n"));

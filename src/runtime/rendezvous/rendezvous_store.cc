@@ -16,6 +16,7 @@
 #include "io/loop/thread_name.h"
 #include "io/net/address.h"
 #include "io/net/interfaces.h"
+#include "io/net/port_holder.h"
 #include "runtime/common/backoff.h"
 #include "runtime/store/store_channel.h"
 #include "runtime/store/tcp_store.h"
@@ -154,7 +155,8 @@ class Search {
     StoreServerOptions where{.host = "::",
                              .port = endpoint_.port,
                              .coordinator = true,
-                             .secret_file = options_.secret_file};
+                             .secret_file = options_.secret_file,
+                             .own_secret = options_.own_secret};
     if (literal_) where.host = endpoint_.host;
     if (is_localhost(endpoint_.host)) where.host = "localhost";
     auto started = StoreServer::start(where);
@@ -163,7 +165,10 @@ class Search {
       endpoint_.port = server_->port();
       return {};
     }
-    if (role_ == Role::Host) return tl::unexpected(Failure{started.error(), false});
+    if (role_ == Role::Host) {
+      started.error().message = io::name_port_holder(started.error().message, endpoint_.port);
+      return tl::unexpected(Failure{started.error(), false});
+    }
     not_host_because_ = started.error().message;
     return {};
   }
@@ -277,7 +282,10 @@ class Search {
   std::string describe_circumstances() const {
     if (last_.answered) return last_.advice();
     if (role_ == Role::Again || server_ != nullptr) return "Is the node that hosts it still up?";
-    if (!not_host_because_.empty()) return "This machine would host it, but " + not_host_because_;
+    // Looked up here only: mostly it is another node of the run, which can be reached.
+    if (!not_host_because_.empty())
+      return "This machine would host it, but " +
+             io::name_port_holder(not_host_because_, endpoint_.port);
     Addresses own = own_addresses();
     std::erase_if(
         own, [](const io::Address& one) { return io::is_loopback(one) || io::is_link_local(one); });

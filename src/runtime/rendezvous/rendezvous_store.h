@@ -25,6 +25,7 @@ struct RendezvousStoreOptions {
   // Empty: this machine hosts if the endpoint is one of its addresses and the port is free.
   std::optional<bool> is_host = {};
   std::string secret_file = {};     // Of the sessions with it, if this machine hosts; empty: none.
+  std::string own_secret = {};      // The same, not from a file (StoreServerOptions); empty: none.
   std::string local_addr = {};      // The address to announce; empty: found.
   Duration connect_timeout = 600s;  // For resolving, connecting, and waiting for a host to appear.
   Duration read_timeout = 60s;      // For each call afterwards.

@@ -92,6 +92,51 @@ TEST(DynamicRendezvous, RoundsShareNoKeysAndTheWorkersStoreStartsEmptyOnTheSameP
   EXPECT_EQ((*new_worker)->check({"default_pg"}), false);
 }
 
+TEST(DynamicRendezvous, SaysItsSettings) {
+  RendezvousParameters parameters = between(1, 2);
+  parameters.config["keep_alive_interval"] = "2_0";
+  const auto settings = over(make_memory_store(30s), parameters, "a")->settings();
+  EXPECT_EQ(settings, (RendezvousSettings{.run_id = "run",
+                                          .min_nodes = 1,
+                                          .max_nodes = 2,
+                                          .join_timeout = 600s,
+                                          .last_call_timeout = 1s,
+                                          .close_timeout = 30s,
+                                          .heartbeat_timeout = 5s,
+                                          .keep_alive_interval = 20s,
+                                          .keep_alive_max_attempt = 3}));
+}
+
+TEST(DynamicRendezvous, RecordsItsStepsAsTorchrunDoes) {
+  RendezvousParameters parameters = between(1, 1);
+  std::vector<RendezvousRecord> records;
+  parameters.on_record = [&](const RendezvousRecord& record) { records.push_back(record); };
+  const auto store = make_memory_store(30s);
+  auto only = over(store, parameters, "127.0.0.1");
+  ASSERT_TRUE(only->next_rendezvous());
+  ASSERT_TRUE(only->shutdown());
+  ASSERT_FALSE(only->next_rendezvous());
+  std::vector<std::string> names;
+  for (const RendezvousRecord& record : records) {
+    EXPECT_EQ(record.run_id, "run");
+    EXPECT_EQ(record.host, "127.0.0.1");
+    EXPECT_EQ(record.pid, ::getpid());
+    EXPECT_TRUE(record.local_id);
+    names.push_back(record.name.substr(record.name.rfind('.') + 1));
+  }
+  EXPECT_THAT(names,
+              testing::ElementsAre("next_rendezvous", "_add_to_participants", "_keep_alive",
+                                   "_mark_rendezvous_complete", "run", "next_rendezvous",
+                                   "_mark_rendezvous_closed", "run", "_close", "next_rendezvous",
+                                   "_remove_from_participants", "run", "next_rendezvous"));
+  EXPECT_THAT(records[5].message, HasSubstr("has joined round 0 of the rendezvous 'run' as rank 0 "
+                                            "in a world of size 1."));
+  EXPECT_EQ(records[5].rank, 0);
+  EXPECT_EQ(records[8].state, RendezvousRecord::NodeState::Succeeded);
+  EXPECT_EQ(records.back().state, RendezvousRecord::NodeState::Failed);
+  EXPECT_THAT(records.back().message, testing::StartsWith("RendezvousClosedError: "));
+}
+
 TEST(DynamicRendezvous, TheLastCallGathersWhoComesInTime) {
   const auto store = make_memory_store(30s);
   auto a = over(store, between(1, 3), "a");
@@ -114,6 +159,25 @@ TEST(DynamicRendezvous, ANewcomerIsSeenAndGetsIn) {
   ASSERT_TRUE(again);
   EXPECT_EQ(again->world_size, 2);
   EXPECT_EQ(joining.get()->rank, 1);
+}
+
+// It was once waited for until read_timeout, without a word, and then the join failed.
+TEST(DynamicRendezvous, ARank0ThatIsGoneRightAfterTheSealIsNotWaitedFor) {
+  const auto store = make_memory_store(30s);
+  auto b = over(store, between(1, 2), "b");
+  // Rank 0 is sealed in, and gone before it has said where the workers' store is.
+  RendezvousParameters parameters = between(1, 2);
+  parameters.local_addr = "a";
+  auto a = make_dynamic_rendezvous(
+      parameters, std::move(*make_store_backend(*store->clone(), "run")),
+      []() -> Result<std::shared_ptr<Store>> { return fail(ErrorKind::Io, "gone"); }, "a");
+  ASSERT_TRUE(a);
+  auto joining = std::async(std::launch::async, [&] { return b->next_rendezvous(); });
+  EXPECT_EQ((*a)->next_rendezvous().error().kind, ErrorKind::Io);
+  ASSERT_TRUE((*a)->leave());
+  const auto joined = joining.get();
+  ASSERT_TRUE(joined) << joined.error().message;
+  EXPECT_EQ(joined->world_size, 1);
 }
 
 TEST(DynamicRendezvous, WhoLeavesIsMissedAtOnce) {

@@ -127,11 +127,13 @@ class StaticHandler final : public RendezvousHandler {
   std::optional<RendezvousStore> found_;
 };
 
-}  // namespace
+struct Choices {
+  Endpoint endpoint;
+  std::int64_t rank = 0;
+  Duration timeout{};
+};
 
-Result<std::unique_ptr<RendezvousHandler>> make_static_rendezvous(
-    const RendezvousParameters& parameters) {
-  warn_of_unknown_keys(parameters, {"rank", "timeout"});
+Result<Choices> read_choices(const RendezvousParameters& parameters) {
   const auto wrong = [](std::string message) {
     return fail(ErrorKind::InvalidArgument, std::move(message));
   };
@@ -152,9 +154,25 @@ Result<std::unique_ptr<RendezvousHandler>> make_static_rendezvous(
   if (!timeout) return tl::unexpected(timeout.error());
   const std::int64_t seconds = timeout->value_or(kDefaultTimeout);
   if (seconds <= 0) return wrong(fmt::format("timeout is {} s; it must be above zero", seconds));
-  return std::make_unique<StaticHandler>(
-      parameters, std::move(*endpoint), *rank,
-      std::chrono::seconds(std::min<std::int64_t>(seconds, 1'000'000'000)));
+  return Choices{.endpoint = std::move(*endpoint),
+                 .rank = *rank,
+                 .timeout = std::chrono::seconds(std::min<std::int64_t>(seconds, 1'000'000'000))};
+}
+
+}  // namespace
+
+Result<void> check_static(const RendezvousParameters& parameters) {
+  if (auto read = read_choices(parameters); !read) return tl::unexpected(read.error());
+  return {};
+}
+
+Result<std::unique_ptr<RendezvousHandler>> make_static_rendezvous(
+    const RendezvousParameters& parameters) {
+  warn_of_unknown_keys(parameters, {"rank", "timeout"});
+  auto choices = read_choices(parameters);
+  if (!choices) return tl::unexpected(choices.error());
+  return std::make_unique<StaticHandler>(parameters, std::move(choices->endpoint), choices->rank,
+                                         choices->timeout);
 }
 
 }  // namespace regroup::runtime

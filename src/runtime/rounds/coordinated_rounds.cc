@@ -29,6 +29,9 @@ constexpr Duration kGoodbyeLimit = 2s;
 constexpr Duration kHostStays = 5s;
 // and how often it looks whether any are left.
 constexpr Duration kLookAround = 2ms;
+constexpr Duration kLookNowAndThen = 50ms;
+// Behind a refusal the coordinator closes the session of the node that it refuses.
+constexpr Duration kOwnSessionCloses = 100ms;
 
 Hello hello_of(const CoordinatedRounds::Options& options) {
   const auto& settings = options.settings;
@@ -37,6 +40,8 @@ Hello hello_of(const CoordinatedRounds::Options& options) {
   rules.min_nodes = settings.min_nodes;
   rules.max_nodes = settings.max_nodes;
   rules.last_call = settings.last_call_timeout;
+  rules.keep_alive_interval = settings.keep_alive_interval;
+  rules.keep_alive_max_attempt = settings.keep_alive_attempts;
   return {.run_id = settings.run_id,
           .node = make_node_id(options.address),
           .claim = {.name = name_of_this_node(parameters, options.address),
@@ -85,10 +90,10 @@ CoordinatedRounds::CoordinatedRounds(io::Loop& loop, Options options, RoundsWorl
       helper_(loop, "rounds"),
       timer_(loop),
       lines_(options_.parameters),
-      membership_(hello_of(options_),
-                  {.join_timeout = options_.settings.join_timeout,
-                   .rejoin_timeout = options_.part.rules.rejoin_timeout,
-                   .close_timeout = std::min(options_.settings.close_timeout, kGoodbyeLimit)}),
+      membership_(hello_of(options_), {.join_timeout = options_.settings.join_timeout,
+                                       .rejoin_timeout = options_.part.rules.rejoin_timeout,
+                                       .close_timeout = options_.settings.close_timeout}),
+      records_(options_.parameters.on_record, options_.settings.run_id, membership_.id()),
       enough_(std::make_shared<std::atomic<bool>>(false)),
       join_began_(options_.began) {
   session_ = world_.make_session(
@@ -119,7 +124,7 @@ void CoordinatedRounds::play(Membership::Effects effects) {
         Cases{[this](const Membership::Say& say) { session_->say(say.message); },
               [this](const Membership::Joined& joined) { in_round(joined.sealed); },
               [this](const Membership::JoinFailed& failed) {
-                events_.join_failed({.why = failed.why, .error = failed.error, .end = failed.end});
+                serve_the_others({.why = failed.why, .error = failed.error, .end = failed.end});
               },
               [this](Membership::Ordered& order) { ordered(std::move(order.order)); },
               [this](const Membership::Reached& now) { events_.reached(now.trouble); },
@@ -158,13 +163,14 @@ void CoordinatedRounds::arm() {
 void CoordinatedRounds::join() {
   stop_waiting();
   mixed_.reset();
+  records_.attempts();
   if (!join_began_) join_began_ = io::now();
   lines_.begin(io::now());
   helper_.run(world_.offer, [this](const Result<BootstrapStore>& offer) {
     if (given_up_)
-      return events_.join_failed(JoinFailed::because(
+      return tell_join_failed(JoinFailed::because(
           {ErrorKind::Cancelled, "interrupted while waiting for the other nodes"}));
-    if (!offer) return events_.join_failed(JoinFailed::because(offer.error()));
+    if (!offer) return tell_join_failed(JoinFailed::because(offer.error()));
     play(membership_.join({.address = offer->address, .port = offer->port}, io::now()));
   });
 }
@@ -193,7 +199,37 @@ void CoordinatedRounds::tell_joined(JoinedRound round) {
   round.max_restarts = max_restarts_;
   round.took_to_meet = io::now() - *join_began_ - round.took_to_assign;
   join_began_.reset();
+  records_.joined(round.info.round, round.info.rank, round.info.world_size);
   events_.joined(std::move(round));
+}
+
+void CoordinatedRounds::tell_join_failed(JoinFailed failed) {
+  records_.failed("next_rendezvous", failed.error);
+  events_.join_failed(std::move(failed));
+}
+
+// A node that is not let in any more (--node-strikes) may host the coordinator. If it went, the
+// others would wait in vain for a round that nobody could seal, so it stays for them.
+void CoordinatedRounds::serve_the_others(JoinFailed failed) {
+  if (failed.error.kind != ErrorKind::Refused || !world_.sessions_here)
+    return tell_join_failed(std::move(failed));
+  enough_ = std::make_shared<std::atomic<bool>>(false);
+  const std::string line =
+      failed.error.message +
+      "; this node hosts the coordinator, and stays until the other nodes have ended";
+  helper_.run(
+      [sessions = world_.sessions_here, enough = enough_, line, post = helper_.poster(),
+       tell = events_.waiting]() -> Result<void> {
+        const Instant own_is_gone = io::deadline_after(kOwnSessionCloses);
+        bool told = false;
+        while (!*enough && sessions() > 0) {
+          if (io::now() > own_is_gone && !std::exchange(told, true))
+            post([tell, line] { tell(line); });
+          std::this_thread::sleep_for(told ? kLookNowAndThen : kLookAround);
+        }
+        return {};
+      },
+      [this, failed = std::move(failed)](const Result<void>&) { tell_join_failed(failed); });
 }
 
 void CoordinatedRounds::stop_waiting() { *enough_ = true; }
@@ -202,12 +238,13 @@ void CoordinatedRounds::stop_waiting() { *enough_ = true; }
 
 void CoordinatedRounds::ordered(Order order) {
   run_failed_ = run_failed_ || order.kind == Order::Kind::RunFailed;
+  // torchrun's nodes close the run when all have come to the exit barrier, and we see that, too.
+  if (passes_exit_ && order.kind == Order::Kind::Closed) return;
   // An order may come while ranks are still being exchanged with a node that is gone.
   stop_waiting();
   // torchrun's nodes at the exit barrier do not come back for a node that joins again.
   if (passes_exit_ && order.kind == Order::Kind::Rejoin)
-    order = {.kind = Order::Kind::Over,
-             .text = "a node of the round is gone; the others are not waited for"};
+    order = {.kind = Order::Kind::Over, .text = kRoundBroke, .others_go_on = true};
   events_.ordered(std::move(order));
 }
 
@@ -263,6 +300,7 @@ void CoordinatedRounds::leave(core::agent::Ending ending, bool close) {
 void CoordinatedRounds::flushed() {
   session_.reset();
   timer_.cancel();
+  if (closes_ && membership_.is_over()) records_.closed();
   if (!closes_ || !mixed_ || mixed_->world_size == 1) return stay_for_others();
   helper_.run(
       [info = *mixed_]() -> Result<void> {
@@ -274,14 +312,19 @@ void CoordinatedRounds::flushed() {
 
 // The host of the coordinator of a run that is over stays until the other nodes have heard of it.
 void CoordinatedRounds::stay_for_others() {
-  if (!world_.sessions_here || !membership_.is_over()) return events_.left();
+  if (!world_.sessions_here || !membership_.is_over()) return tell_left();
   helper_.run(
       [sessions = world_.sessions_here]() -> Result<void> {
         const Instant until = io::deadline_after(kHostStays);
         while (io::now() < until && sessions() > 0) std::this_thread::sleep_for(kLookAround);
         return {};
       },
-      [this](const Result<void>&) { events_.left(); });
+      [this](const Result<void>&) { tell_left(); });
+}
+
+// Behind the records that are still on their way.
+void CoordinatedRounds::tell_left() {
+  helper_.poster()([this] { events_.left(); });
 }
 
 }  // namespace regroup::runtime

@@ -19,6 +19,7 @@
 #include "regroup/rendezvous.h"
 #include "runtime/common/helper.h"
 #include "runtime/rendezvous/meet.h"
+#include "runtime/rendezvous/rendezvous_records.h"
 #include "runtime/rendezvous/wait_lines.h"
 #include "runtime/rounds/rounds.h"
 #include "runtime/session/session.h"
@@ -84,9 +85,12 @@ class CoordinatedRounds final : public Rounds {
   void in_round(const core::coordinator::Sealed& sealed);
   void in_mixed_round(const core::coordinator::Sealed& sealed);
   void tell_joined(JoinedRound round);
+  void tell_join_failed(JoinFailed failed);
+  void serve_the_others(JoinFailed failed);
   void stop_waiting();
   void flushed();
   void stay_for_others();
+  void tell_left();
 
   io::Loop& loop_;
   const Options options_;
@@ -96,6 +100,7 @@ class CoordinatedRounds final : public Rounds {
   io::Timer timer_;
   WaitLines lines_;
   core::agent::Membership membership_;
+  const RendezvousRecords records_;
   // What a helper waits for is not wanted any more. Shared with helpers, which may outlive us.
   std::shared_ptr<std::atomic<bool>> enough_;
 

@@ -63,7 +63,12 @@ void CoordinatedRounds::in_mixed_round(const Sealed& sealed) {
         return round;
       },
       [this](Result<std::optional<MixedRound>> done) {
-        if (!done) return events_.join_failed(JoinFailed::because(done.error()));
+        // The endpoint was lost since the seal. That may pass: this node says that it is there as
+        // soon as it can, and gives up when its time to join is over.
+        if (!done && done.error().kind == ErrorKind::Connection &&
+            !*options_.parameters.interrupted)
+          return join();
+        if (!done) return tell_join_failed(JoinFailed::because(done.error()));
         // The round was over before its workers were started.
         if (!*done) return join();
         mixed_ = (*done)->info;

@@ -123,6 +123,7 @@ class CoordinatedRoundsTest : public testing::Test {
     };
     events.hangs = [this](bool all_say_so) { happened(all_say_so ? "hangs" : "hangs no more"); };
     events.blamed = [this](const core::hang::Blame& blame) { happened(blame.summary); };
+    events.waiting = [this](const std::string& line) { happened("waits: " + line); };
     events.left = [this] { happened("left"); };
     return events;
   }
@@ -263,14 +264,48 @@ TEST_F(CoordinatedRoundsTest, AJoinThatHasNotBegunIsGivenUp) {
   EXPECT_THAT(played_->all<Join>(), IsEmpty());
 }
 
+// Everything that it needs was in the seal.
+TEST_F(CoordinatedRoundsTest, NeedsNoConnectionAfterTheSeal) {
+  std::atomic<int> opened = 0;
+  world_.open_store = [&]() -> Result<std::shared_ptr<Store>> {
+    ++opened;
+    return fail(ErrorKind::Connection, "the endpoint is gone");
+  };
+  join([this](const std::string&) { done(); });
+  EXPECT_THAT(events_, ElementsAre("joined"));
+  EXPECT_EQ(opened, 0);
+}
+
+// Nodes without a session exchange their ranks through the store. If that is lost just then, the
+// node joins again, and the coordinator has its join timeout to come back.
+TEST_F(CoordinatedRoundsTest, JoinsAgainIfTheStoreOfAMixedRoundIsLostAfterTheSeal) {
+  world_.open_store = []() -> Result<std::shared_ptr<Store>> {
+    return fail(ErrorKind::Connection, "the endpoint is gone");
+  };
+  played_->on_said = [this](const FromAgent& message) {
+    if (!std::holds_alternative<Join>(message)) return;
+    Sealed sealed = kSealed;
+    sealed.by_session = played_->all<Join>().size() > 1;
+    sealed.round += static_cast<std::int64_t>(played_->all<Join>().size());
+    tell_node(sealed);
+  };
+  join([this](const std::string&) { done(); });
+  EXPECT_THAT(events_, ElementsAre("joined"));
+  EXPECT_THAT(played_->all<Join>(), SizeIs(2));
+}
+
 TEST_F(CoordinatedRoundsTest, AJoinThatTakesTooLongHasFailed) {
   options_.settings.join_timeout = 1ms;
   played_->on_said = [](const FromAgent&) {};
-  join([this](const std::string&) { done(); });
+  join([this](const std::string& what) {
+    if (what == "join failed")
+      loop_->post([this] { rounds_->leave(core::agent::Ending::CouldNotJoin, false); });
+    if (what == "left") done();
+  });
   EXPECT_EQ(failed_->why, JoinFailure::Failed);
   EXPECT_EQ(failed_->error.kind, ErrorKind::Timeout);
   EXPECT_THAT(failed_->error.message, HasSubstr("no word from the coordinator"));
-  EXPECT_THAT(played_->all<Leave>(), SizeIs(1));
+  EXPECT_THAT(played_->all<Leave>(), ElementsAre(Leave{.why = "its time to join was over"}));
 }
 
 TEST_F(CoordinatedRoundsTest, WithoutAStoreForItsWorkersNothingIsJoined) {
@@ -279,6 +314,36 @@ TEST_F(CoordinatedRoundsTest, WithoutAStoreForItsWorkersNothingIsJoined) {
   EXPECT_EQ(failed_->why, JoinFailure::Failed);
   EXPECT_EQ(failed_->error.message, "no port is free");
   EXPECT_THAT(played_->all<Join>(), IsEmpty());
+}
+
+// A node that --node-strikes keeps out may host the coordinator of those that go on.
+TEST_F(CoordinatedRoundsTest, AHostThatIsRefusedStaysUntilTheOthersHaveEnded) {
+  const auto others = std::make_shared<std::atomic<std::size_t>>(1);
+  world_.sessions_here = [others] { return others->load(); };
+  played_->on_said = [this](const FromAgent& message) {
+    if (std::holds_alternative<Join>(message)) tell_node(Refused{.why = "n2 has failed too often"});
+  };
+  join([&](const std::string& what) {
+    if (what.starts_with("waits: ")) *others = 0;
+    if (what == "join failed") done();
+  });
+  ASSERT_THAT(events_, SizeIs(testing::Ge(2u)));
+  EXPECT_THAT(events_[events_.size() - 2],
+              testing::AllOf(HasSubstr("n2 has failed too often"),
+                             HasSubstr("stays until the other nodes have ended")));
+  EXPECT_EQ(failed_->error.kind, ErrorKind::Refused);
+}
+
+TEST_F(CoordinatedRoundsTest, AHostThatIsRefusedCanBeStopped) {
+  world_.sessions_here = [] { return std::size_t{1}; };
+  played_->on_said = [this](const FromAgent& message) {
+    if (std::holds_alternative<Join>(message)) tell_node(Refused{.why = "n2 has failed too often"});
+  };
+  join([&](const std::string& what) {
+    if (what.starts_with("waits: ")) loop_->post([this] { rounds_->give_up_join(); });
+    if (what == "join failed") done();
+  });
+  EXPECT_EQ(failed_->error.kind, ErrorKind::Refused);
 }
 
 // ---- While it runs ----
@@ -375,6 +440,34 @@ TEST_F(CoordinatedRoundsTest, ClosesTheRunAndWaitsForTheWordThatItIsClosed) {
   until_left([this] { rounds_->leave(core::agent::Ending::Succeeded, true); });
   EXPECT_THAT(played_->all<Leave>(), ElementsAre(Leave{.close = true}));
   EXPECT_TRUE(played_->flush_limit);
+}
+
+TEST_F(CoordinatedRoundsTest, RecordsWhatItDoes) {
+  std::vector<std::string> records;
+  options_.parameters.on_record = [&](const RendezvousRecord& record) {
+    records.push_back(record.name.substr(record.name.rfind('.') + 1) +
+                      (record.rank ? " " + std::to_string(*record.rank) : ""));
+  };
+  played_->on_said = [this](const FromAgent& message) {
+    if (std::holds_alternative<Join>(message)) tell_node(kSealed);
+    if (std::holds_alternative<Leave>(message)) tell_node(Over{});
+  };
+  until_left([this] { rounds_->leave(core::agent::Ending::Succeeded, true); });
+  EXPECT_THAT(records, ElementsAre("next_rendezvous", "next_rendezvous 1", "_close"));
+}
+
+TEST_F(CoordinatedRoundsTest, AJoinThatFailsIsRecorded) {
+  std::vector<RendezvousRecord> records;
+  options_.parameters.on_record = [&](const auto& record) { records.push_back(record); };
+  played_->on_said = [this](const FromAgent& message) {
+    if (std::holds_alternative<Join>(message)) tell_node(Refused{.why = "not you"});
+  };
+  join([this](const std::string& what) {
+    if (what == "join failed") done();
+  });
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_EQ(records[1].state, RendezvousRecord::NodeState::Failed);
+  EXPECT_THAT(records[1].message, HasSubstr("not you"));
 }
 
 TEST_F(CoordinatedRoundsTest, LeavesAlsoIfAFrozenCoordinatorNeverSaysThatTheRunIsClosed) {

@@ -18,6 +18,8 @@ constexpr Duration kBarrierLimit = 5s;
 
 const char* const kStoreIsGone = "the rendezvous store is gone; the other nodes are not waited for";
 
+const char* const kRoundBroke = "a node of the round is gone; the others are not waited for";
+
 bool wait_unless(const std::atomic<bool>& enough, Duration limit) {
   std::this_thread::sleep_for(limit);
   return !enough;

@@ -27,6 +27,8 @@ std::string pass_exit_barrier(const RendezvousInfo& round, const NodeEnd& end,
                               const WaitOrGiveUp& wait,
                               const std::function<std::string()>& why_broken = {});
 extern const char* const kStoreIsGone;
+// What `why_broken` says of a round that others leave for the next one.
+extern const char* const kRoundBroke;
 
 // Why the run failed for good, as a regroup node has said in the round's store, in words for
 // people. Empty: no node has said so. The node that said it learns that we know.

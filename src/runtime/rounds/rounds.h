@@ -38,6 +38,8 @@ struct JoinFailed {
   core::agent::JoinFailure why = core::agent::JoinFailure::Failed;
   Error error{ErrorKind::Io, ""};
   core::agent::Order end = {};  // Why the run is over, where that is the reason.
+  // Of nodes that have met, but could not agree on ranks.
+  std::optional<Duration> took_to_meet = {};
 
   static JoinFailed because(Error error) {
     using core::agent::JoinFailure;
@@ -65,6 +67,8 @@ struct RoundEvents {
   // In a hang, once all nodes have said where their ranks are: which rank is to blame.
   std::function<void(const core::hang::Blame&)> blamed;
   std::function<void()> left;
+  // A step of the rendezvous, for monitoring. May be empty.
+  std::function<void(const RendezvousRecord&)> recorded = {};
 };
 
 class Rounds {

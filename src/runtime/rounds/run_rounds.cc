@@ -1,5 +1,6 @@
 #include "runtime/rounds/run_rounds.h"
 
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -38,6 +39,11 @@ RunRounds::RunRounds(io::Loop& loop, RendezvousParameters parameters, AgentPart 
   if (!parameters_.on_wait)
     parameters_.on_wait = [post = helper_.poster(), tell = events_.waits](
                               const RendezvousWait& wait) { post([tell, wait] { tell(wait); }); };
+  if (!parameters_.on_record && events_.recorded)
+    parameters_.on_record = [post = helper_.poster(),
+                             tell = events_.recorded](const RendezvousRecord& record) {
+      post([tell, record] { tell(record); });
+    };
 }
 
 RunRounds::~RunRounds() { *interrupted_ = true; }
@@ -67,13 +73,19 @@ void RunRounds::met(Result<Met> found) {
     side_ = std::make_unique<CoordinatedRounds>(
         loop_, std::move(options), world_of(loop_, std::move(*contact), interrupted_), events_);
   } else {
-    side_ = std::make_unique<SharedRounds>(
-        loop_, std::move(std::get<std::unique_ptr<RendezvousHandler>>(*found)), interrupted_,
-        SharedRounds::Options{.role = part_.role,
-                              .workers = part_.workers,
-                              // With fixed ranks there is one round for all starts.
-                              .one_round = parameters_.backend == "static"},
-        events_);
+    try {
+      side_ = std::make_unique<SharedRounds>(
+          loop_, std::move(std::get<std::unique_ptr<RendezvousHandler>>(*found)), interrupted_,
+          SharedRounds::Options{.role = part_.role,
+                                .workers = part_.workers,
+                                // With fixed ranks there is one round for all starts.
+                                .one_round = parameters_.backend == "static"},
+          events_);
+    } catch (const std::system_error& error) {
+      return fail(JoinFailed::because(
+          {ErrorKind::Io, std::string("no thread for the rendezvous: ") + error.what() +
+                              ". Raise the limit on processes (ulimit -u)."}));
+    }
   }
   side_->join();
 }

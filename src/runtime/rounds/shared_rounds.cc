@@ -111,9 +111,11 @@ void SharedRounds::post(std::function<void()> event) {
 
 void SharedRounds::join() {
   queue([this] {
-    auto joined = std::make_shared<Result<JoinedRound>>(join_now());
+    std::optional<Duration> took_to_meet;
+    auto joined = std::make_shared<Result<JoinedRound>>(join_now(took_to_meet));
     if (*joined) return post([this, joined] { events_.joined(std::move(**joined)); });
-    JoinFailed failed{.why = why_not(joined->error()), .error = joined->error()};
+    JoinFailed failed{
+        .why = why_not(joined->error()), .error = joined->error(), .took_to_meet = took_to_meet};
     if (joined->error().kind == ErrorKind::Closed && info_) verdict_ = hear_verdict(*info_);
     if (!verdict_.empty()) {
       failed.why = JoinFailure::RunFailed;
@@ -125,13 +127,15 @@ void SharedRounds::join() {
 
 void SharedRounds::give_up_join() { *interrupted_ = true; }
 
-Result<JoinedRound> SharedRounds::join_now() {
+Result<JoinedRound> SharedRounds::join_now(std::optional<Duration>& took_to_meet) {
   const Instant begun = io::now();
   for (;;) {
+    took_to_meet.reset();
     auto info = handler_->next_rendezvous();
     if (!info) return tl::unexpected(info.error());
     info_ = *info;
     const Instant met = io::now();
+    took_to_meet = met - begun;
     // A node that was lost since the seal never takes part, so the exchange must be able to end.
     bool again = false;
     const auto ranks = exchange_ranks(*info->store, info->world_size,
@@ -202,10 +206,14 @@ void SharedRounds::check_in(bool succeeded, const std::string& cause) {
         [this]() -> std::string {
           const auto status = handler_->status();
           if (!status || (status->member && status->whole)) return {};
-          return "a node of the round is gone; the others are not waited for";
+          return kRoundBroke;
         });
     cut_off_ = text == kStoreIsGone;
-    post([this, text] { events_.ordered({.kind = Order::Kind::Over, .text = text}); });
+    // Whether all have come or not: a round that broke is followed by another, without us.
+    post([this, text] {
+      events_.ordered(
+          {.kind = Order::Kind::Over, .text = text, .others_go_on = text == kRoundBroke});
+    });
   });
 }
 

@@ -56,7 +56,8 @@ class SharedRounds final : public Rounds {
   void post(std::function<void()> event);
 
   // On the thread.
-  Result<JoinedRound> join_now();
+  // `took_to_meet`: of nodes that have met, but could not agree on ranks.
+  Result<JoinedRound> join_now(std::optional<Duration>& took_to_meet);
   void watch();
   void leave_now(bool close);
   // The same, in shared_rounds_hang.cc.

@@ -210,6 +210,21 @@ TEST_F(SharedRoundsTest, LeavesWhileItWaitsForTheOthersAtTheEnd) {
   EXPECT_EQ(told_.back(), "left");
 }
 
+TEST_F(SharedRoundsTest, ARoundThatBreaksBehindANodeThatIsDoneGoesOnWithoutIt) {
+  script_->round->world_size = 2;
+  ::setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1", 1);
+  join([this](const std::string& what) {
+    if (what == "ordered") return done();
+    const std::lock_guard lock(script_->mutex);
+    script_->status = RendezvousStatus{.whole = false};
+    rounds_->check_in(true, "");
+  });
+  ::unsetenv("TORCH_ELASTIC_WORKER_IDENTICAL");
+  ASSERT_TRUE(order_);
+  EXPECT_EQ(order_->kind, Order::Kind::Over);
+  EXPECT_TRUE(order_->others_go_on);
+}
+
 TEST_F(SharedRoundsTest, LeavesWithoutClosingTheRunOfTheOthers) {
   join([this](const std::string& what) {
     if (what.starts_with("joined")) rounds_->leave(core::agent::Ending::Failed, false);

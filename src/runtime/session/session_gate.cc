@@ -20,6 +20,7 @@ SessionGate::Verdict SessionGate::judge(const FromAgent& message) {
   }
   switch (stage_) {
     case Stage::Shut:
+      if (std::holds_alternative<Look>(message) && secret_->lets_others_look()) return {};
       if (question == nullptr) break;
       nonces_ = {.agent = question->nonce, .coordinator = new_nonce()};
       stage_ = Stage::Challenged;
@@ -36,6 +37,8 @@ SessionGate::Verdict SessionGate::judge(const FromAgent& message) {
       if (!is_about_secret) return {};
       return {.what = What::Close, .why = "it has proven itself, and begins again"};
   }
+  if (secret_->lets_others_look())
+    return {.what = What::Refuse, .why = "this run is for the node that hosts it alone (--nnodes)"};
   return {.what = What::Refuse, .why = "this coordinator wants a secret: --rdzv-secret-file"};
 }
 

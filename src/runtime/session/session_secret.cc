@@ -53,6 +53,12 @@ Result<Secret> Secret::read(const std::string& path) {
   return secret;
 }
 
+Secret Secret::of_this_process(std::string key) {
+  Secret secret(std::move(key));
+  secret.lets_others_look_ = true;
+  return secret;
+}
+
 Bytes32 Secret::proof_of_agent(const Nonces& nonces) const {
   return proof(key_, kAgentLabel, nonces);
 }

@@ -164,6 +164,16 @@ TEST(SessionGate, NobodyElseIsHeard) {
   EXPECT_EQ(twice.judge(Prove{}).what, What::Refuse);
 }
 
+TEST(SessionGate, ASecretOfThisProcessLetsOthersLookAndDoNothingElse) {
+  const Secret own = Secret::of_this_process("nobody else knows it");
+  SessionGate gate(&own);
+  EXPECT_EQ(gate.judge(Look{}).what, What::Pass);
+  EXPECT_EQ(gate.judge(Look{}).what, What::Pass);
+  const auto verdict = gate.judge(Hello{});
+  EXPECT_EQ(verdict.what, What::Refuse);
+  EXPECT_THAT(verdict.why, HasSubstr("for the node that hosts it alone"));
+}
+
 TEST(SessionGate, AProofOfAnotherSecretSideOrConnectionIsNone) {
   const auto answer_to = [](const auto& make_proof) {
     SessionGate gate(&kSecret);

@@ -2,9 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <deque>
 #include <unordered_map>
 #include <utility>
 
+#include "base/text.h"
+#include "io/loop/clock.h"
+#include "io/loop/descriptor_limit.h"
 #include "io/net/connection.h"
 #include "io/net/listener.h"
 #include "runtime/common/complaints.h"
@@ -26,18 +31,30 @@ bool asks_for_a_session(const Request& request) {
   return check != nullptr && check->keys.size() == 1 && check->keys.front() == wire::kSessionKey;
 }
 
+// No answer is longer than what may be held at all.
+StoreHostOptions with_short_replies(StoreHostOptions options) {
+  options.limits.reply_bytes = std::min(options.limits.reply_bytes, options.limits.memory_bytes);
+  return options;
+}
+
 class Host final : public StoreHost, private KeyAccess {
  public:
   Host(io::Loop& loop, const StoreHostOptions& options, std::unique_ptr<io::Listener> listener)
-      : options_(options),
-        keyspace_(options.limits),
-        parser_(options.limits),
+      : options_(with_short_replies(options)),
+        loop_(loop),
+        timer_(loop),
+        keyspace_(options_.limits),
+        parser_(options_.limits),
         coordinator_(options.coordinator
                          ? CoordinatorHost::make(loop, *this, options.sessions, options.secret)
                          : nullptr),
         listener_(std::move(listener)) {
     listener_->start([this](std::shared_ptr<io::Connection> c) { welcome(std::move(c)); },
-                     [this](const std::string& trouble) { complaints_.add(trouble); });
+                     [this](const std::string& trouble) {
+                       complaints_.add(trouble);
+                       gone_.clear();
+                       close_first_stranger("a connection could not be accepted");
+                     });
   }
 
   ~Host() override {
@@ -55,6 +72,8 @@ class Host final : public StoreHost, private KeyAccess {
     clients_.clear();
     gone_.clear();
     answered_.clear();
+    strangers_.clear();
+    held_ = 0;
     keyspace_ = Keyspace(options_.limits);
   }
 
@@ -64,7 +83,7 @@ class Host final : public StoreHost, private KeyAccess {
     counters.keys = keyspace_.keys();
     counters.queues = keyspace_.queues();
     counters.waiting = keyspace_.waiting();
-    counters.memory = keyspace_.bytes();
+    counters.memory = keyspace_.bytes() + held_;
     return counters;
   }
 
@@ -76,7 +95,7 @@ class Host final : public StoreHost, private KeyAccess {
         : host(h), id(i), connection(std::move(c)) {}
     void bytes_came() override { host.serve(*this); }
     void output_drained() override {
-      if (session != nullptr) return;
+      if (session != nullptr) return host.count_buffers(*this);
       connection->resume_reading();
       host.serve(*this);  // Whole requests may have been left in the buffer.
     }
@@ -86,6 +105,9 @@ class Host final : public StoreHost, private KeyAccess {
     ClientId id;
     std::shared_ptr<io::Connection> connection;
     bool greeted = false;
+    bool has_asked = false;   // For anything; until then it is a stranger.
+    bool is_gone = false;     // It is in Host::gone_.
+    std::size_t held = 0;     // What its buffers hold, as far as it counts.
     bool answered = false;    // It has something to flush, and is in Host::answered_.
     wire::Progress progress;  // Of the message at the front of its input.
     std::size_t seen = 0;     // Bytes of its input that have been counted.
@@ -95,10 +117,11 @@ class Host final : public StoreHost, private KeyAccess {
 
   void welcome(std::shared_ptr<io::Connection> connection) {
     ++counters_.connections;
-    if (clients_.size() >= options_.clients) {
+    gone_.clear();
+    const std::string why = why_full(*connection);
+    if (!why.empty() && !close_first_stranger(why)) {
       ++counters_.turned_away;
-      complaints_.add(fmt::format("turned {} away: {} clients are connected, which is the limit",
-                                  connection->peer(), clients_.size()));
+      complaints_.add(fmt::format("turned {} away: {}", connection->peer(), why));
       connection->close();
       return;
     }
@@ -109,12 +132,77 @@ class Host final : public StoreHost, private KeyAccess {
       return;
     }
     clients_.emplace(id, std::move(client));
+    strangers_.emplace_back(io::now() + options_.greeting, id);
+    if (!is_timer_set_) set_timer();
+  }
+
+  // Empty: there is room.
+  std::string why_full(const io::Connection& newcomer) const {
+    if (clients_.size() >= options_.clients)
+      return fmt::format("{} clients are connected, which is the limit", clients_.size());
+    const std::size_t limit = io::descriptor_limit();
+    const std::size_t reserved = std::min(options_.reserved_descriptors, limit / 2);
+    if (newcomer.descriptor() < 0 ||
+        static_cast<std::size_t>(newcomer.descriptor()) < limit - reserved)
+      return {};
+    return fmt::format(
+        "of {} open files {} are reserved for other things. Raise the limit (ulimit -n)", limit,
+        reserved);
+  }
+
+  Client* find_stranger(ClientId id) const {
+    const auto found = clients_.find(id);
+    return found == clients_.end() || found->second->has_asked ? nullptr : found->second.get();
+  }
+
+  void close_stranger(Client& stranger, const std::string& why) {
+    ++counters_.silent;
+    complaints_.add(
+        fmt::format("closed {}: it asked for nothing{}", stranger.connection->peer(), why));
+    drop(stranger);
+  }
+
+  // False: there is none.
+  bool close_first_stranger(const std::string& why) {
+    while (!strangers_.empty()) {
+      Client* first = find_stranger(strangers_.front().second);
+      strangers_.pop_front();
+      if (first == nullptr) continue;
+      close_stranger(*first, ", and " + why);
+      return true;
+    }
+    return false;
+  }
+
+  void set_timer() {
+    while (!strangers_.empty() && find_stranger(strangers_.front().second) == nullptr)
+      strangers_.pop_front();
+    is_timer_set_ = !strangers_.empty();
+    if (is_timer_set_) timer_.set(strangers_.front().first, [this] { close_late_strangers(); });
+  }
+
+  void close_late_strangers() {
+    // What they sent while this process stood still counts.
+    loop_.read_what_is_ready();
+    gone_.clear();
+    const Instant now = io::now();
+    while (!strangers_.empty() && strangers_.front().first <= now) {
+      Client* late = find_stranger(strangers_.front().second);
+      strangers_.pop_front();
+      // A client of PyTorch 2.4 greets, and may ask for nothing for a long time.
+      if (late != nullptr && !late->greeted)
+        close_stranger(*late, " for " + in_words(options_.greeting));
+    }
+    set_timer();
   }
 
   // Whole requests, one after the other, then one write for every client that got an answer.
   void serve(Client& client) {
     gone_.clear();
-    if (client.session != nullptr) return client.session->bytes_came();
+    if (client.session != nullptr) {
+      client.session->bytes_came();
+      return settle(client);
+    }
     auto& input = client.connection->input();
     counters_.bytes_in += input.size() - client.seen;
     Step step = Step::Next;
@@ -129,6 +217,40 @@ class Host final : public StoreHost, private KeyAccess {
     client.seen = input.size();
     if (step == Step::Close) drop(client);
     if (step == Step::Session) begin_session(client);
+    settle(client);
+  }
+
+  // The last step of what a client's bytes bring about: the memory of all connections is bounded.
+  void settle(Client& client) {
+    count_buffers(client);
+    while (held_ > room_for_buffers()) {
+      const auto most = std::max_element(
+          clients_.begin(), clients_.end(),
+          [](const auto& a, const auto& b) { return a.second->held < b.second->held; });
+      Client& largest = *most->second;
+      ++counters_.refused;
+      complaints_.add(fmt::format(
+          "closed {}: {} bytes of its requests and of answers that it has not read are held here; "
+          "together with those of others that is beyond the limit on memory (--max-memory)",
+          largest.connection->peer(), largest.held));
+      drop(largest);
+    }
+  }
+
+  void count_buffers(Client& client) {
+    if (client.is_gone) return;
+    // An empty buffer gives its memory back by itself.
+    const auto size_of = [](const ByteBuffer& one) { return one.empty() ? 0 : one.capacity(); };
+    const std::size_t size =
+        size_of(client.connection->input()) + size_of(client.connection->output());
+    held_ -= client.held;
+    client.held = size > kUncountedBuffer ? size : 0;
+    held_ += client.held;
+  }
+
+  std::size_t room_for_buffers() const {
+    const std::size_t all = options_.limits.memory_bytes;
+    return std::max(all / kLeastBufferShare, all - std::min(all, keyspace_.bytes()));
   }
 
   void begin_session(Client& client) {
@@ -155,6 +277,7 @@ class Host final : public StoreHost, private KeyAccess {
     for (Client* one : answered_) {
       one->answered = false;
       one->connection->flush();
+      count_buffers(*one);
     }
     answered_.clear();
   }
@@ -174,6 +297,7 @@ class Host final : public StoreHost, private KeyAccess {
     const auto* whole = std::get_if<wire::Whole<Request>>(&parsed);
     if (whole == nullptr) return wait_or_close(client, parsed);
     ++counters_.requests[whole->message.index()];
+    client.has_asked = true;
     bool is_about_a_run = false;
     if (coordinator_ != nullptr) {
       if (asks_for_a_session(whole->message)) {
@@ -241,6 +365,9 @@ class Host final : public StoreHost, private KeyAccess {
   }
 
   void drop(Client& client) {
+    if (client.is_gone) return;
+    client.is_gone = true;
+    held_ -= std::exchange(client.held, 0);
     client.connection->close();
     keyspace_.forget(client.id);
     // The client may be the one whose method is running; it is destroyed at the next event.
@@ -251,12 +378,19 @@ class Host final : public StoreHost, private KeyAccess {
   }
 
   StoreHostOptions options_;
+  io::Loop& loop_;
+  io::Timer timer_;
   Keyspace keyspace_;
   wire::RequestParser parser_;
   std::unordered_map<ClientId, std::unique_ptr<Client>> clients_;
   std::vector<std::unique_ptr<Client>> gone_;
   std::vector<Client*> answered_;
   Effects effects_;
+  // In the order of their arrival, with the end of their time to greet. Clients that have asked for
+  // something since, or are gone, are in it until they are at the front.
+  std::deque<std::pair<Instant, ClientId>> strangers_;
+  bool is_timer_set_ = false;
+  std::size_t held_ = 0;  // By the buffers of all clients.
   std::uint64_t next_client_ = 1;
   StoreCounters counters_;
   Complaints complaints_{"store"};
@@ -289,9 +423,9 @@ std::string describe(const StoreCounters& c) {
   if (!kinds.empty()) kinds += ")";
   return fmt::format(
       "clients {} now, {} ever; requests {}{}; keys {}, queues {}, waiting {}, memory {} bytes; in "
-      "{} bytes, out {} bytes; closed: malformed {}, refused {}, turned away {}",
+      "{} bytes, out {} bytes; closed: malformed {}, refused {}, silent {}, turned away {}",
       c.clients, c.connections, total, kinds, c.keys, c.queues, c.waiting, c.memory, c.bytes_in,
-      c.bytes_out, c.malformed, c.refused, c.turned_away);
+      c.bytes_out, c.malformed, c.refused, c.silent, c.turned_away);
 }
 
 }  // namespace regroup::runtime

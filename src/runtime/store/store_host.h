@@ -2,7 +2,9 @@
 //
 // Lives on the loop's thread. Requests that came in one read are answered in one write. A client
 // that does not read its answers is not read from either; a client that sends garbage is closed,
-// counted and logged; half a message makes only its sender wait.
+// counted and logged; half a message makes only its sender wait. A connection that does not
+// greet is closed after a while, and one that asks for nothing when another comes and there is no
+// room.
 #pragma once
 
 #include <array>
@@ -33,6 +35,8 @@ struct StoreHostOptions {
   std::uint16_t port = 0;
   core::store::Limits limits = {};
   std::size_t clients = kClients;
+  Duration greeting = kGreetingLimit;
+  std::size_t reserved_descriptors = kReservedByServer;  // Half of all at the most.
   bool coordinator = false;  // Agents of regroup may hold sessions here: see docs/protocol.md.
   SessionLimits sessions = {};
   std::shared_ptr<const Secret> secret = {};  // Of its sessions; null: none.
@@ -42,6 +46,7 @@ struct StoreCounters {
   std::uint64_t clients = 0;      // Now.
   std::uint64_t connections = 0;  // Ever.
   std::uint64_t turned_away = 0;  // Beyond the limit of clients.
+  std::uint64_t silent = 0;       // Connections closed because they asked for nothing.
   std::uint64_t malformed = 0;    // Connections closed for what they sent.
   std::uint64_t refused = 0;      // Connections closed for a request that could not be served.
   std::uint64_t bytes_in = 0;

@@ -78,8 +78,10 @@ class ThreadedServer final : public StoreServer {
   }
 
   Result<void> start(const StoreServerOptions& options) {
-    runtime::StoreHostOptions served{
-        .host = options.host, .port = options.port, .coordinator = options.coordinator};
+    runtime::StoreHostOptions served{.host = options.host,
+                                     .port = options.port,
+                                     .reserved_descriptors = runtime::kReservedDescriptors,
+                                     .coordinator = options.coordinator};
     if (!options.secret_file.empty()) {
       if (!options.coordinator)
         return fail(ErrorKind::InvalidArgument,
@@ -88,6 +90,9 @@ class ThreadedServer final : public StoreServer {
       if (!secret) return tl::unexpected(secret.error());
       served.secret = std::make_shared<const runtime::Secret>(std::move(*secret));
     }
+    if (!options.own_secret.empty())
+      served.secret = std::make_shared<const runtime::Secret>(
+          runtime::Secret::of_this_process(options.own_secret));
     auto thread = ServerThread::get();
     if (!thread) return tl::unexpected(thread.error());
     thread_ = std::move(*thread);

@@ -11,6 +11,7 @@
 #include "io/loop/clock.h"
 #include "io/loop/descriptor_limit.h"
 #include "io/loop/loop.h"
+#include "io/net/port_holder.h"
 #include "runtime/common/log.h"
 #include "runtime/coordinator/coordinator_host.h"
 
@@ -43,7 +44,9 @@ class Service {
     if (!heard) return heard;
 
     auto host = StoreHost::open(loop_, options_.host);
-    if (!host) return tl::unexpected(host.error());
+    if (!host)
+      return fail(host.error().kind,
+                  io::name_port_holder(host.error().message, options_.host.port));
     host_ = std::move(*host);
     const std::string& file = options_.port_file;
     if (!file.empty()) {

@@ -32,7 +32,7 @@ TEST_F(PipeTimers, AProcessThatIsLateIsKilledAndOneThatReleasesIsNot) {
   const auto told = expired.wait_for(1);
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].signal, SIGKILL);
-  EXPECT_THAT(told[0].why, HasSubstr("timer expired: scope a after 0.5 s"));
+  EXPECT_THAT(told[0].why, HasSubstr("timer expired: scope a after 0."));
   EXPECT_EQ(::kill(good.pid(), 0), 0);
 }
 
@@ -45,6 +45,48 @@ TEST_F(PipeTimers, TheSignalIsTheTimers) {
       ::_exit(1);
   });
   EXPECT_EQ(child.wait(), SIGTERM);
+}
+
+TEST_F(PipeTimers, TellsEventsWithTheRequestAsItCame) {
+  serve();
+  const double soon = in(0.1);
+  Child child([this, soon] {
+    if (!PipeTimerClient(path, 0).acquire("none", soon - 5) ||
+        !PipeTimerClient(path, SIGTERM).acquire("term", soon) ||
+        !PipeTimerClient(path, SIGKILL).acquire("kill", soon + 600))
+      ::_exit(1);
+  });
+  const TimerRequest none{
+      .worker_id = child.pid(), .scope_id = "none", .expiration_time = soon - 5};
+  const TimerRequest term{
+      .worker_id = child.pid(), .scope_id = "term", .expiration_time = soon, .signal = SIGTERM};
+  EXPECT_EQ(child.wait(), SIGTERM);
+  events.wait_for(4);
+  EXPECT_GE(server->last_progress_time(), static_cast<std::int64_t>(soon) - 1);
+  server.reset();
+  const auto told = events.wait_for(5);
+  ASSERT_EQ(told.size(), 5U);
+  EXPECT_EQ(told[0].name, "watchdog started");
+  EXPECT_EQ(told[1].name, "timer expired");
+  EXPECT_EQ(told[1].request, none) << "also without a signal";
+  EXPECT_EQ(told[2].name, "timer expired");
+  EXPECT_EQ(told[2].request, term);
+  EXPECT_EQ(told[3].name, "kill worker process");
+  EXPECT_EQ(told[3].request, term);
+  EXPECT_EQ(told[4].name, "watchdog stopped");
+  EXPECT_FALSE(told[4].request);
+}
+
+TEST_F(PipeTimers, GoesOnWhenAFunctionOfTheUserThrows) {
+  throws = true;
+  serve();
+  for (int i = 0; i < 2; ++i) {
+    Child late([this] {
+      if (!PipeTimerClient(path).acquire("a", in(-1))) ::_exit(1);
+    });
+    EXPECT_EQ(late.wait(), SIGKILL);
+  }
+  EXPECT_EQ(expired.wait_for(2).size(), 2U);
 }
 
 TEST_F(PipeTimers, AChildOfAChildIsEndedAloneAndWeNever) {

@@ -111,6 +111,11 @@ Result<ExpiresGuard> expires(Duration after, std::source_location here) {
   return expires(after, fmt::format("{}#{}", here.file_name(), here.line()));
 }
 
+Result<ExpiresGuard> expires(Duration after, std::shared_ptr<TimerClient> client,
+                             std::source_location here) {
+  return expires(after, fmt::format("{}#{}", here.file_name(), here.line()), std::move(client));
+}
+
 Result<ExpiresGuard> expires(Duration after, std::string scope,
                              std::shared_ptr<TimerClient> client) {
   if (client == nullptr) {

@@ -7,6 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -54,13 +59,14 @@ std::vector<TimerRequest> LocalRequestQueue::get(std::size_t size, Duration time
 }
 
 LocalTimerClient::LocalTimerClient(std::shared_ptr<LocalRequestQueue> queue,
-                                   std::optional<std::int64_t> worker_id)
-    : queue_(std::move(queue)), worker_id_(worker_id) {}
+                                   std::optional<std::int64_t> worker_id, int signal)
+    : queue_(std::move(queue)), worker_id_(worker_id), signal_(signal) {}
 
 Result<void> LocalTimerClient::acquire(const std::string& scope_id, double expiration_time) {
   queue_->put({.worker_id = worker_id_.value_or(::getpid()),
                .scope_id = scope_id,
-               .expiration_time = expiration_time});
+               .expiration_time = expiration_time,
+               .signal = signal_});
   return {};
 }
 
@@ -70,6 +76,38 @@ Result<void> LocalTimerClient::release(const std::string& scope_id) {
   return {};
 }
 
+namespace {
+
+// A queue that throws is asked again after this time.
+constexpr Duration kAgain = 1s;
+
+// Calls what a user has given us. Empty: it has not thrown.
+template <class Call>
+std::string thrown_by(Call call) {
+  try {
+    call();
+    return {};
+  } catch (const std::exception& error) {
+    return *error.what() == '\0' ? "an exception" : error.what();
+  } catch (...) {
+    return "an exception";
+  }
+}
+
+bool kill_process(const ExpiredWorker& worker) {
+  // Numbers that mean a process group, every process, or ourselves.
+  const auto pid = static_cast<pid_t>(worker.worker_id);
+  if (pid <= 1 || pid == ::getpid() || pid != worker.worker_id) return true;
+  if (::kill(pid, worker.signal) == 0 || errno == ESRCH) return true;
+  runtime::log_warning(fmt::format("process {} cannot be sent {}: {}", pid,
+                                   io::signal_name(worker.signal), io::error_in_words(errno)));
+  return false;
+}
+
+enum class Reaped { Yes, NotToBe, Again };
+
+}  // namespace
+
 // ---- Behind a queue ----
 
 struct TimerServer::Impl {
@@ -78,28 +116,53 @@ struct TimerServer::Impl {
   Reaper reaper;
   core::watchdog::Watchdog watchdog;
   core::watchdog::WallClock clock;
-  std::atomic<bool> stopping = false;
+  std::mutex mutex;
+  std::condition_variable stopped;
+  bool stopping = false;  // Under the mutex.
   std::thread thread;
 
-  void run() {
-    while (!stopping) turn();
+  bool is_stopping() {
+    const std::lock_guard lock(mutex);
+    return stopping;
   }
+
+  void run() {
+    while (!is_stopping()) turn();
+  }
+
+  // The queue is not ours: whatever it throws, the timers that we know still count.
+  std::vector<TimerRequest> take_requests(Duration wait) {
+    const std::string why =
+        thrown_by([&] { taken_ = queue->get(std::max<std::size_t>(1, queue->size()), wait); });
+    if (why.empty()) return std::exchange(taken_, {});
+    runtime::log_warning("the timers' queue has thrown: " + why + "; it is asked again");
+    std::unique_lock lock(mutex);
+    stopped.wait_for(lock, std::min(wait, kAgain), [this] { return stopping; });
+    return {};
+  }
+  std::vector<TimerRequest> taken_;
 
   void turn() {
     const Instant before = io::now();
     Duration wait = max_interval;
     if (const auto next = watchdog.next_deadline(); next && *next - before < wait)
       wait = std::max(Duration{}, *next - before);
-    const auto requests = queue->get(std::max<std::size_t>(1, queue->size()), wait);
+    const auto requests = take_requests(wait);
     // Only now: the clock may have been set during the wait.
     const io::BothClocks clocks = io::read_both_clocks();
     clock.look(clocks.now, clocks.since_1970);
     for (const TimerRequest& request : requests) take(request, clocks.now);
     for (const Verdict& verdict : watchdog.expire(io::now())) {
-      if (reap(verdict))
-        watchdog.forget(verdict.process);
-      else
-        watchdog.postpone(verdict, io::deadline_after(max_interval));
+      switch (reap(verdict)) {
+        case Reaped::Yes:
+          watchdog.forget(verdict.process);
+          break;
+        case Reaped::NotToBe:
+          break;
+        case Reaped::Again:
+          watchdog.postpone(verdict, io::deadline_after(max_interval));
+          break;
+      }
     }
   }
 
@@ -115,47 +178,50 @@ struct TimerServer::Impl {
       runtime::log_warning("a timer is not kept: there are too many");
   }
 
-  bool reap(const Verdict& verdict) const {
+  Reaped reap(const Verdict& verdict) const {
     ExpiredWorker worker{.worker_id = static_cast<std::int64_t>(verdict.process.value),
                          .scopes = {}};
     worker.scopes.reserve(verdict.expired.size());
     for (const Timer& timer : verdict.expired) worker.scopes.push_back(timer.scope);
-    try {
-      return reaper(worker);
-    } catch (...) {
-      runtime::log_warning(fmt::format(
-          "the reaper of worker {} has thrown; the worker counts as ended", worker.worker_id));
-      return true;
+    if (verdict.deciding) worker.signal = verdict.expired[*verdict.deciding].signal;
+    const std::string who =
+        fmt::format("worker {}: the time of scope {} is up", worker.worker_id, worker.scopes[0]);
+    if (!reaper && worker.signal == 0) {
+      runtime::log_info(who + "; it lives on: its timers are without a signal");
+      return Reaped::NotToBe;
     }
+    bool is_over = true;
+    const std::string why =
+        thrown_by([&] { is_over = reaper ? reaper(worker) : kill_process(worker); });
+    if (!why.empty()) {
+      runtime::log_warning(
+          fmt::format("the reaper of worker {} has thrown: {}; the worker counts "
+                      "as ended",
+                      worker.worker_id, why));
+      return Reaped::Yes;
+    }
+    runtime::log_info(who +
+                      (is_over ? "; it was ended" : "; it could not be ended, and is tried again"));
+    return is_over ? Reaped::Yes : Reaped::Again;
   }
 };
-
-namespace {
-
-bool kill_process(const ExpiredWorker& worker) {
-  // Numbers that mean a process group, every process, or ourselves.
-  const auto pid = static_cast<pid_t>(worker.worker_id);
-  if (pid <= 1 || pid == ::getpid() || pid != worker.worker_id) return true;
-  if (::kill(pid, SIGKILL) == 0 || errno == ESRCH) return true;
-  runtime::log_warning(
-      fmt::format("cannot kill process {}: {}; it is tried again", pid, io::error_in_words(errno)));
-  return false;
-}
-
-}  // namespace
 
 TimerServer::TimerServer(std::shared_ptr<RequestQueue> queue, Duration max_interval, Reaper reaper)
     : impl_(std::make_shared<Impl>()) {
   impl_->queue = std::move(queue);
   impl_->max_interval = max_interval;
-  impl_->reaper = reaper ? std::move(reaper) : kill_process;
+  impl_->reaper = std::move(reaper);
 }
 
 TimerServer::~TimerServer() { stop(); }
 
 void TimerServer::start() {
   if (impl_->thread.joinable()) return;
-  impl_->stopping = false;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stopping = false;
+  }
+  runtime::log_info("the timer server starts");
   impl_->thread = std::thread([impl = impl_] {
     io::name_this_thread("timers");
     impl->run();
@@ -163,12 +229,17 @@ void TimerServer::start() {
 }
 
 void TimerServer::stop() {
-  impl_->stopping = true;
   if (!impl_->thread.joinable()) return;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stopping = true;
+    impl_->stopped.notify_all();
+  }
   // It may sleep in get(). The release of a timer that does not exist wakes it.
   if (auto* local = dynamic_cast<LocalRequestQueue*>(impl_->queue.get()))
     local->put({.worker_id = -1, .scope_id = {}, .expiration_time = -1});
   impl_->thread.join();
+  runtime::log_info("the timer server has stopped");
 }
 
 // ---- Behind a pipe ----
@@ -182,6 +253,8 @@ class PipeServer final : public PipeTimerServer {
     if (!thread_.joinable()) return;
     loop_->stop();
     thread_.join();
+    tell("watchdog stopped", {});
+    note("watchdog: stopped");
   }
 
   Result<void> open() {
@@ -192,11 +265,18 @@ class PipeServer final : public PipeTimerServer {
     auto host = runtime::WatchdogHost::open(
         *loop_, path,
         {.belongs = [this](pid_t pid) { return belongs(pid); },
-         .expired = [this](const runtime::Expiry& expiry) { expired(expiry); },
-         .note = [](const std::string&) {},
+         .expired = [this](const runtime::Expiry& expiry) { return expired(expiry); },
+         .heard_from = [this](pid_t) { made_progress(); },
+         .note = [this](const std::string& text) { note(text); },
+         .record = [this](const char* what, const Timer& timer) { tell(what, request_of(timer)); },
          .warn = [this](const std::string& line) { warn(line); }});
     if (!host) return tl::unexpected(host.error());
     host_ = std::move(*host);
+    made_progress();
+    alive_.emplace(*loop_);
+    show_life();
+    note("watchdog: timers are taken at " + path);
+    tell("watchdog started", {});
     thread_ = std::thread([this] {
       io::name_this_thread("timers");
       loop_->run();
@@ -205,33 +285,72 @@ class PipeServer final : public PipeTimerServer {
   }
 
   const std::string& path() const override { return host_->path(); }
+  std::int64_t last_progress_time() const override { return progress_; }
 
  private:
+  static TimerRequest request_of(const Timer& timer) {
+    return {.worker_id = static_cast<std::int64_t>(timer.process.value),
+            .scope_id = timer.scope,
+            .expiration_time = timer.said,
+            .signal = timer.signal};
+  }
+
+  void made_progress() { progress_ = io::utc_micros() / 1'000'000; }
+
+  void show_life() {
+    made_progress();
+    alive_->set(io::deadline_after(std::max(options_.max_interval, Duration(kShortest))),
+                [this] { show_life(); });
+  }
+
+  void note(const std::string& text) const {
+    runtime::log_info((options_.run_id.empty() ? "" : "run " + options_.run_id + ": ") + text);
+  }
+
+  void tell(const std::string& name, const std::optional<TimerRequest>& request) const {
+    if (options_.on_event) call("on_event", [&] { options_.on_event(name, request); });
+  }
+
+  template <class Call>
+  static void call(const char* whose, Call one) {
+    if (const std::string why = thrown_by(one); !why.empty())
+      runtime::log_warning(fmt::format("{} of the timer server has thrown: {}", whose, why));
+  }
+
   bool belongs(pid_t pid) const {
     if (pid == ::getpid()) return false;
-    if (options_.belongs) return options_.belongs(pid);
+    if (options_.belongs) {
+      bool is_ours = false;
+      call("belongs", [&] { is_ours = options_.belongs(pid); });
+      return is_ours;
+    }
     return io::belongs_to(pid, {.leaders = {}, .reaper = ::getpid()});
   }
 
-  void expired(const runtime::Expiry& expiry) const {
+  bool expired(const runtime::Expiry& expiry) const {
     const int error = expiry.process.signal(expiry.signal);
     if (error != 0 && error != ESRCH)
       warn(fmt::format("process {} cannot be sent {} ({}): {}", expiry.pid,
                        io::signal_name(expiry.signal), io::error_in_words(error), expiry.why));
     if (error == 0 && options_.on_expired)
-      options_.on_expired(expiry.pid, expiry.signal, expiry.why);
+      call("on_expired", [&] { options_.on_expired(expiry.pid, expiry.signal, expiry.why); });
+    return error == 0;
   }
 
   void warn(const std::string& line) const {
     if (options_.on_warning)
-      options_.on_warning(line);
+      call("on_warning", [&] { options_.on_warning(line); });
     else
       runtime::log_warning(line);
   }
 
+  static constexpr Duration kShortest = 10ms;  // Between two signs of life.
+
   PipeTimerServerOptions options_;
+  std::atomic<std::int64_t> progress_ = 0;
   std::unique_ptr<io::Loop> loop_;
-  std::unique_ptr<runtime::WatchdogHost> host_;  // Destroyed before its loop.
+  std::unique_ptr<runtime::WatchdogHost> host_;  // Destroyed before its loop,
+  std::optional<io::Timer> alive_;               // as this is.
   std::thread thread_;
 };
 

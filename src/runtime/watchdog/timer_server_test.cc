@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "regroup/timer.h"
+#include "runtime/common/log.h"
 #include "runtime/watchdog/timer_testing.h"
 
 namespace regroup {
@@ -49,8 +50,10 @@ TEST(LocalTimerClient, SpeaksForItsProcess) {
   ASSERT_TRUE(client.release("a"));
   EXPECT_THAT(
       queue->get(2, 0s),
-      ElementsAre(TimerRequest{.worker_id = ::getpid(), .scope_id = "a", .expiration_time = 17},
-                  TimerRequest{.worker_id = ::getpid(), .scope_id = "a", .expiration_time = -1}));
+      ElementsAre(
+          TimerRequest{
+              .worker_id = ::getpid(), .scope_id = "a", .expiration_time = 17, .signal = SIGKILL},
+          TimerRequest{.worker_id = ::getpid(), .scope_id = "a", .expiration_time = -1}));
 }
 
 class TimerServerTest : public testing::Test {
@@ -127,6 +130,60 @@ TEST_F(TimerServerTest, AReaperThatThrowsCountsAsOneThatReaped) {
   server.stop();
   ASSERT_EQ(reaped.size(), 2u);
   EXPECT_EQ(reaped[1].worker_id, 8);
+}
+
+// A queue of a user's own, which fails at first.
+class BadQueue final : public RequestQueue {
+ public:
+  std::size_t size() const override { return good.size(); }
+  std::vector<TimerRequest> get(std::size_t size, Duration timeout) override {
+    if (failures-- > 0) throw std::runtime_error("the broker is away");
+    return good.get(size, timeout);
+  }
+  LocalRequestQueue good;
+  std::atomic<int> failures = 1;
+};
+
+TEST_F(TimerServerTest, AQueueThatThrowsIsAskedAgain) {
+  auto bad = std::make_shared<BadQueue>();
+  Told<std::string> lines;
+  const runtime::LogSink sink([&](const std::string& line) { lines.tell(line); });
+  TimerServer server(bad, 1ms, [this](const ExpiredWorker& worker) { return reap(worker); });
+  bad->good.put({.worker_id = 7, .scope_id = "a", .expiration_time = in(-1)});
+  server.start();
+  EXPECT_EQ(told.wait_for(1).at(0).worker_id, 7);
+  server.stop();
+  const auto told_lines = lines.wait_for(4);
+  EXPECT_THAT(told_lines, testing::Contains(testing::HasSubstr("timer server starts")));
+  EXPECT_THAT(told_lines, testing::Contains(testing::HasSubstr(
+                              "queue has thrown: the broker is away; it is asked again")));
+  EXPECT_THAT(told_lines, testing::Contains(testing::HasSubstr("worker 7: the time of scope a")));
+  EXPECT_THAT(told_lines, testing::Contains(testing::HasSubstr("timer server has stopped")));
+}
+
+TEST_F(TimerServerTest, SendsTheSignalOfTheRequest) {
+  Child ends([] {});
+  Child stays([] {});
+  TimerServer server(queue, 1ms);
+  queue->put({.worker_id = stays.pid(), .scope_id = "none", .expiration_time = in(-1)});
+  queue->put(
+      {.worker_id = ends.pid(), .scope_id = "a", .expiration_time = in(-1), .signal = SIGTERM});
+  server.start();
+  EXPECT_EQ(ends.wait(), SIGTERM);
+  server.stop();
+  EXPECT_EQ(::kill(stays.pid(), SIGINT), 0);
+  EXPECT_EQ(stays.wait(), SIGINT) << "its timer had no signal";
+}
+
+TEST_F(TimerServerTest, TellsAReaperTheSignal) {
+  TimerServer server(queue, kLong, [this](const ExpiredWorker& worker) { return reap(worker); });
+  queue->put({.worker_id = 7, .scope_id = "a", .expiration_time = in(-2)});
+  queue->put({.worker_id = 7, .scope_id = "b", .expiration_time = in(-1), .signal = SIGINT});
+  server.start();
+  const auto reaped = told.wait_for(1);
+  server.stop();
+  EXPECT_THAT(reaped.at(0).scopes, ElementsAre("a", "b"));
+  EXPECT_EQ(reaped.at(0).signal, SIGINT);
 }
 
 TEST_F(TimerServerTest, StartsAndStopsAsOftenAsYouLike) {

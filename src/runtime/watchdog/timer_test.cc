@@ -89,6 +89,14 @@ TEST(Expires, SaysWhyNothingIsWatched) {
   EXPECT_THAT(client->calls, IsEmpty());
 }
 
+TEST(Expires, AClientNeedsNoScopeOfItsOwn) {
+  auto client = std::make_shared<NotedClient>();
+  const auto guard = expires(30s, client);
+  ASSERT_TRUE(guard);
+  EXPECT_THAT(guard->scope(), HasSubstr("timer_test.cc#"));
+  EXPECT_EQ(client->calls.size(), 1U);
+}
+
 TEST_F(PipeTimers, ExpiresUsesThePipeOfTheLauncher) {
   serve();
   Child late([this] {
@@ -113,12 +121,13 @@ TEST_F(PipeTimers, AHeartbeatThatStopsIsMissed) {
   });
   const auto files = heartbeats.open(2);
   ASSERT_TRUE(files) << files.error().message;
-  auto watchdog = runtime::WatchdogHost::open(**loop, path,
-                                              {.belongs = [](pid_t) { return true; },
-                                               .expired = [](const runtime::Expiry&) {},
-                                               .heartbeat = [&] { heartbeats.look(); },
-                                               .note = [](const std::string&) {},
-                                               .warn = [](const std::string&) {}});
+  auto watchdog =
+      runtime::WatchdogHost::open(**loop, path,
+                                  {.belongs = [](pid_t) { return true; },
+                                   .expired = [](const runtime::Expiry&) { return false; },
+                                   .heartbeat = [&] { heartbeats.look(); },
+                                   .note = [](const std::string&) {},
+                                   .warn = [](const std::string&) {}});
   ASSERT_TRUE(watchdog) << watchdog.error().message;
   Child child([this, &files] {
     ::setenv("TORCHELASTIC_TIMER_FILE", path.c_str(), 1);

@@ -7,10 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,9 +94,15 @@ class PipeTimers : public testing::Test {
   void serve() {
     auto opened = PipeTimerServer::open(
         {.path = path,
+         .run_id = "r",
+         .on_event =
+             [this](const std::string& name, const std::optional<TimerRequest>& request) {
+               events.tell({name, request});
+             },
          .on_expired =
              [this](int pid, int signal, const std::string& why) {
                expired.tell({pid, signal, why});
+               if (throws) throw std::runtime_error("no");
              },
          .on_warning = [this](const std::string& line) { warnings.tell(line); }});
     ASSERT_TRUE(opened) << opened.error().message;
@@ -107,7 +116,13 @@ class PipeTimers : public testing::Test {
   };
   std::filesystem::path folder;
   std::string path;
+  struct Event {
+    std::string name;
+    std::optional<TimerRequest> request;
+  };
   Told<Expired> expired;
+  Told<Event> events;
+  std::atomic<bool> throws = false;
   Told<std::string> warnings;
   std::unique_ptr<PipeTimerServer> server;
 };

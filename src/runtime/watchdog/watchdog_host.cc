@@ -130,7 +130,8 @@ void WatchdogHost::take(const wire::TimerLine& line, Instant now) {
                                        .scope = line.scope,
                                        .deadline = deadline,
                                        .after = deadline - now,
-                                       .signal = line.signal});
+                                       .signal = line.signal,
+                                       .said = line.expiration});
   if (kept || std::exchange(too_many_, true)) return;
   events_.warn(
       fmt::format("there are {} timers: no more are kept until some are released. Give repeated "
@@ -171,6 +172,7 @@ bool WatchdogHost::know(pid_t pid) {
 }
 
 void WatchdogHost::ended(pid_t pid) {
+  record_killed(pid);
   watchdog_.forget(id_of(pid));
   known_.erase(pid);
   arm();
@@ -184,9 +186,11 @@ void WatchdogHost::judge() {
 
 void WatchdogHost::carry_out(const Verdict& verdict) {
   const auto pid = static_cast<pid_t>(verdict.process.value);
-  for (const Timer& timer : verdict.expired) {
+  const std::size_t last = verdict.deciding.value_or(verdict.expired.size() - 1);
+  for (std::size_t i = 0; i < verdict.expired.size(); ++i) {
+    const Timer& timer = verdict.expired[i];
     events_.note(fmt::format("watchdog: process {}: {}", pid, expired_in_words(timer)));
-    if (events_.record) events_.record("timer expired", timer);
+    if (i <= last) record("timer expired", timer);
   }
   const auto process = known_.find(pid);
   if (process == known_.end()) return;
@@ -199,11 +203,23 @@ void WatchdogHost::carry_out(const Verdict& verdict) {
   watchdog_.forget(verdict.process);
   const Timer& timer = verdict.expired[*verdict.deciding];
   events_.note(fmt::format("watchdog: process {} gets {}", pid, io::signal_name(timer.signal)));
-  if (events_.record) events_.record("kill worker process", timer);
-  events_.expired({.pid = pid,
-                   .signal = timer.signal,
-                   .why = expired_in_words(timer),
-                   .process = *process->second});
+  killing_.insert_or_assign(pid, timer);
+  if (events_.expired({.pid = pid,
+                       .signal = timer.signal,
+                       .why = expired_in_words(timer),
+                       .process = *process->second}))
+    record_killed(pid);
+}
+
+void WatchdogHost::record(const char* what, const Timer& timer) const {
+  if (events_.record) events_.record(what, timer);
+}
+
+void WatchdogHost::record_killed(pid_t pid) {
+  const auto found = killing_.find(pid);
+  if (found == killing_.end()) return;
+  record("kill worker process", found->second);
+  killing_.erase(found);
 }
 
 void WatchdogHost::arm() {
@@ -216,6 +232,7 @@ void WatchdogHost::arm() {
 
 void WatchdogHost::forget_all() {
   read_pipe();
+  while (!killing_.empty()) record_killed(killing_.begin()->first);
   watchdog_.forget_all();
   known_.clear();
   arm();

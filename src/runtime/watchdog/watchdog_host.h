@@ -36,13 +36,16 @@ struct Expiry {
 struct WatchdogEvents {
   // Whether we may end this process. Timers of others do not count.
   std::function<bool(pid_t)> belongs = {};
-  std::function<void(const Expiry&)> expired = {};
+  // Whether the signal was sent. False: it was not, or it will be, and the end of the process tells
+  // that it was.
+  std::function<bool(const Expiry&)> expired = {};
   // It sent something: a sign of life. Called once for all that is read at a time.
   std::function<void(pid_t)> heard_from = {};
   // A worker's heartbeat has begun, or has another limit.
   std::function<void()> heartbeat = {};
   std::function<void(const std::string&)> note = {};  // Details, for people who want to know more.
-  // A timer of a process of ours has expired, or decides that it is ended: torchrun's words.
+  // Torchrun's words: a timer of a process of ours has expired, of several those up to the one that
+  // decides; and the process was killed for it.
   std::function<void(const char* what, const core::watchdog::Timer&)> record = {};
   std::function<void(const std::string&)> warn = {};
 };
@@ -69,6 +72,8 @@ class WatchdogHost {
   void ended(pid_t pid);
   void judge();
   void carry_out(const core::watchdog::Verdict& verdict);
+  void record(const char* what, const core::watchdog::Timer& timer) const;
+  void record_killed(pid_t pid);
   void arm();
   void complain(const std::string& line);
 
@@ -81,6 +86,8 @@ class WatchdogHost {
   wire::TimerLines read_;
   std::vector<char> room_;
   std::unordered_map<pid_t, std::unique_ptr<io::ProcessWatch>> known_;
+  // Timers for which processes are being ended.
+  std::unordered_map<pid_t, core::watchdog::Timer> killing_;
   std::unordered_set<pid_t> heard_;  // Processes that sent something in the last read.
   pid_t last_stranger_ = 0;
   int complaints_ = 0;

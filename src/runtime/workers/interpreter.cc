@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -45,7 +46,7 @@ Result<Interpreter> as_told(const std::string& program, std::string origin,
 
 }  // namespace
 
-InterpreterSearch search_this_machine() {
+InterpreterSearch search_this_machine(const std::string& invoked_as) {
   InterpreterSearch search;
   search.variable = [](const char* name) -> std::optional<std::string> {
     const char* const value = std::getenv(name);
@@ -56,17 +57,49 @@ InterpreterSearch search_this_machine() {
     std::error_code ignored;
     return std::filesystem::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
   };
+  search.is_environment = [](const std::string& directory) {
+    std::error_code ignored;
+    const auto above = std::filesystem::path(directory).parent_path();
+    return std::filesystem::exists(above / "pyvenv.cfg", ignored) ||
+           std::filesystem::exists(above / "conda-meta", ignored);
+  };
   std::error_code unknown;
+  const bool is_path = invoked_as.find('/') != std::string::npos;
+  const auto called = is_path ? invoked_as : in_path(invoked_as, search).value_or("");
+  if (!called.empty()) {
+    const auto absolute = std::filesystem::absolute(called, unknown).lexically_normal();
+    if (!unknown) search.own_directories.push_back(absolute.parent_path().string());
+  }
   const auto own = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  if (!unknown) search.own_directory = own.parent_path().string();
+  if (const std::string directory = own.parent_path().string();
+      !unknown && (search.own_directories.empty() || search.own_directories.front() != directory))
+    search.own_directories.push_back(directory);
   return search;
 }
+
+namespace {
+
+std::optional<Interpreter> next_to_us(const InterpreterSearch& search) {
+  std::vector<std::string> directories = search.own_directories;
+  // The binary may be in /usr/bin and the link in an environment, or the other way round: it is the
+  // environment that was meant.
+  std::stable_partition(directories.begin(), directories.end(), search.is_environment);
+  for (const std::string& directory : directories)
+    for (const char* name : {"/python3", "/python"})
+      if (std::string path = directory + name; search.is_program(path))
+        return Interpreter{.path = std::move(path), .origin = "next to regroup itself"};
+  return {};
+}
+
+}  // namespace
 
 Result<Interpreter> find_interpreter(const std::string& flag, const InterpreterSearch& search) {
   if (!flag.empty()) return as_told(flag, "--python", search);
   const std::string given = search.variable("PYTHON_EXEC").value_or(std::string());
   if (!given.empty()) return as_told(given, "PYTHON_EXEC", search);
 
+  if (search.own_first)
+    if (auto found = next_to_us(search)) return *std::move(found);
   const std::pair<const char*, const char*> environments[] = {
       {"VIRTUAL_ENV", "the active virtual environment"},
       {"CONDA_PREFIX", "the active conda environment"},
@@ -77,13 +110,7 @@ Result<Interpreter> find_interpreter(const std::string& flag, const InterpreterS
     path += "/bin/python";
     if (search.is_program(path)) return Interpreter{.path = std::move(path), .origin = origin};
   }
-  for (const char* name : {"python3", "python"}) {
-    if (search.own_directory.empty()) break;
-    std::string path = search.own_directory;
-    path.append("/").append(name);
-    if (search.is_program(path))
-      return Interpreter{.path = std::move(path), .origin = "next to regroup itself"};
-  }
+  if (auto found = next_to_us(search)) return *std::move(found);
   for (const char* name : {"python3", "python"})
     if (auto path = in_path(name, search))
       return Interpreter{.path = *std::move(path), .origin = "PATH"};
@@ -91,8 +118,8 @@ Result<Interpreter> find_interpreter(const std::string& flag, const InterpreterS
   std::string message = "cannot find a Python for the workers: ";
   message.append(
       "no environment is active (VIRTUAL_ENV, CONDA_PREFIX), and no python3 or python is");
-  if (!search.own_directory.empty())
-    message.append(" in ").append(search.own_directory).append(" or");
+  for (const std::string& directory : search.own_directories)
+    message.append(" in ").append(directory).append(" or");
   message.append(" in PATH. Activate an environment, pass --python=FILE, or pass --no-python if");
   message.append(" the script is a program itself");
   return fail(ErrorKind::InvalidArgument, std::move(message));
@@ -103,7 +130,41 @@ namespace {
 // The script has to find itself as argv[0]; -c leaves it at argv[1]. An exception is left in the
 // error file, in the form of PyTorch's `record`, which torchrun puts around the script. No dollar
 // signs: what starts workers replaces ${rank} and the like in here too.
+//
+// A worker that is done waits until the others of this node are: so do torchrun's, whose agent
+// fetches every result first, and scripts rely on it without knowing (PyTorch aborts in a rank whose
+// store went away with rank 0). Each holds a lock on its byte of a file beside the error files, and
+// writes into it that it has begun. A lock goes with its process, however that ends, and no child
+// inherits it. Where there are no files, or no locks, nobody waits.
 constexpr const char* kRunPath = R"(import sys
+class Others:
+    def __init__(self):
+        import fcntl, os
+        self.fcntl, self.os, self.file = fcntl, os, None
+        try:
+            folder, me = os.path.split(os.path.dirname(os.environ.get('TORCHELASTIC_ERROR_FILE', '')))
+            self.me, self.count = int(me), int(os.environ['LOCAL_WORLD_SIZE'])
+            self.path = os.path.join(folder, '.running')
+            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.lockf(self.file, fcntl.LOCK_EX, 1, self.me)
+            os.pwrite(self.file, b'1', self.me)
+        except (OSError, KeyError, ValueError):
+            self.file = None
+    def forget(self):
+        try:
+            if self.file is not None: self.os.unlink(self.path)
+        except OSError: pass
+    def wait(self):
+        import time
+        if self.file is None: return
+        try:
+            self.fcntl.lockf(self.file, self.fcntl.LOCK_UN, 1, self.me)
+            for rank in range(self.count):
+                while self.os.pread(self.file, 1, rank) != b'1': time.sleep(0.01)
+                self.fcntl.lockf(self.file, self.fcntl.LOCK_SH, 1, rank)
+                self.fcntl.lockf(self.file, self.fcntl.LOCK_UN, 1, rank)
+        except OSError: pass
+        self.forget()
 def leave(error):
     import json, os, time, traceback
     path = os.environ.get('TORCHELASTIC_ERROR_FILE')
@@ -118,11 +179,17 @@ def run():
     import faulthandler, runpy
     if sys.stderr: faulthandler.enable()
     sys.argv = sys.argv[1:]
+    others = Others()
     try:
         runpy.run_path(sys.argv[0], run_name='__main__')
+    except SystemExit as end:
+        if end.code: others.forget()
+        if end.code: raise
     except Exception as error:
+        others.forget()
         leave(error)
         raise
+    others.wait()
 run())";
 
 }  // namespace

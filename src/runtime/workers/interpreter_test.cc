@@ -25,7 +25,9 @@ struct Machine {
       "/ours/bin/python3", "/ours/bin/python",  "/usr/bin/python3", "/usr/local/bin/python",
       "/usr/bin/python",   "/usr/bin/pypy3.11",
   };
-  std::string own_directory = "/ours/bin";
+  std::vector<std::string> own_directories = {"/ours/bin"};
+  std::set<std::string> environments = {};  // Directories of programs.
+  bool own_first = false;
 
   Result<Interpreter> find(const std::string& flag = "") const {
     const InterpreterSearch search{
@@ -35,7 +37,10 @@ struct Machine {
           return entry->second;
         },
         .is_program = [this](const std::string& path) { return programs.count(path) > 0; },
-        .own_directory = own_directory};
+        .own_directories = own_directories,
+        .is_environment =
+            [this](const std::string& directory) { return environments.count(directory) > 0; },
+        .own_first = own_first};
     return find_interpreter(flag, search);
   }
   std::string found() const {
@@ -60,10 +65,34 @@ TEST(FindInterpreter, TakesTheFirstThatIsThere) {
   EXPECT_EQ(machine.found(), "/ours/bin/python3 from next to regroup itself");
   machine.programs.erase("/ours/bin/python3");
   EXPECT_EQ(machine.found(), "/ours/bin/python from next to regroup itself");
-  machine.own_directory = "";
+  machine.own_directories = {};
   EXPECT_EQ(machine.found(), "/usr/bin/python3 from PATH");
   machine.programs.erase("/usr/bin/python3");
   EXPECT_EQ(machine.found(), "/usr/local/bin/python from PATH");
+}
+
+// A link in an environment to a binary beside the system's Python, or the other way round.
+TEST(FindInterpreter, PrefersAnEnvironmentOfTheTwoPlacesThatAreNextToUs) {
+  Machine machine;
+  machine.environment = {{"PATH", "/nowhere"}};
+  machine.programs = {"/job/bin/python3", "/usr/bin/python3"};
+  machine.environments = {"/job/bin"};
+  machine.own_directories = {"/job/bin", "/usr/bin"};
+  EXPECT_EQ(machine.found(), "/job/bin/python3 from next to regroup itself");
+  machine.own_directories = {"/usr/bin", "/job/bin"};
+  EXPECT_EQ(machine.found(), "/job/bin/python3 from next to regroup itself");
+  machine.environments = {};
+  EXPECT_EQ(machine.found(), "/usr/bin/python3 from next to regroup itself");
+}
+
+TEST(FindInterpreter, UnderTheNameOfAnEnvironmentsProgramTakesThatEnvironment) {
+  Machine machine;
+  machine.environment.erase("PYTHON_EXEC");
+  machine.own_first = true;
+  EXPECT_EQ(machine.found(), "/ours/bin/python3 from next to regroup itself");
+  machine.programs.erase("/ours/bin/python3");
+  machine.programs.erase("/ours/bin/python");
+  EXPECT_EQ(machine.found(), "/venv/bin/python from the active virtual environment");
 }
 
 TEST(FindInterpreter, PassesOverAnEnvironmentThatIsGone) {
@@ -104,7 +133,7 @@ TEST(FindInterpreter, SaysWhereItLooked) {
   ASSERT_FALSE(interpreter);
   EXPECT_THAT(interpreter.error().message,
               HasSubstr("no python3 or python is in /ours/bin or in PATH. Activate"));
-  machine.own_directory = "";
+  machine.own_directories = {};
   interpreter = machine.find();
   ASSERT_FALSE(interpreter);
   EXPECT_THAT(interpreter.error().message, HasSubstr("no python3 or python is in PATH. Activate"));
@@ -113,7 +142,7 @@ TEST(FindInterpreter, SaysWhereItLooked) {
 TEST(FindInterpreter, UnderstandsPathAsExecDoes) {
   Machine machine;
   machine.environment = {{"PATH", "/nowhere:"}};
-  machine.own_directory = "";
+  machine.own_directories = {};
   machine.programs = {"./python3"};
   EXPECT_EQ(machine.found(), "./python3 from PATH");
   machine.environment.clear();
@@ -122,13 +151,21 @@ TEST(FindInterpreter, UnderstandsPathAsExecDoes) {
 }
 
 TEST(SearchThisMachine, TellsProgramsFromOtherFiles) {
-  const InterpreterSearch search = search_this_machine();
+  const InterpreterSearch search = search_this_machine("regroup");
   EXPECT_TRUE(search.is_program("/bin/sh"));
   EXPECT_FALSE(search.is_program("/bin"));
   EXPECT_FALSE(search.is_program("/etc/passwd"));
   EXPECT_FALSE(search.is_program("/no/such/file"));
   EXPECT_EQ(search.variable("REGROUP_TEST_NOT_SET"), std::nullopt);
-  EXPECT_TRUE(search.own_directory.starts_with('/'));
+  ASSERT_FALSE(search.own_directories.empty());
+  EXPECT_TRUE(search.own_directories.back().starts_with('/'));
+
+  const InterpreterSearch by_path = search_this_machine("/somewhere/else/../bin/regroup");
+  ASSERT_EQ(by_path.own_directories.size(), 2u);
+  EXPECT_EQ(by_path.own_directories.front(), "/somewhere/bin");
+  const InterpreterSearch by_name = search_this_machine("sh");  // Found in PATH.
+  ASSERT_EQ(by_name.own_directories.size(), 2u);
+  EXPECT_TRUE(by_name.is_program(by_name.own_directories.front() + "/sh"));
 }
 
 TEST(WorkerCommand, DependsOnTheMode) {

@@ -45,6 +45,7 @@ void LocalProcesses::reset(const GroupToStart& group, Ended ended) {
   survivors_.clear();
   traced_.clear();
   stacks_.reset();
+  leaves_away_ = false;
 }
 
 // ---- Ends ----
@@ -87,9 +88,11 @@ void LocalProcesses::explain(ProcessFailure& failure) {
   const auto index = static_cast<std::size_t>(failure.local_rank);
   // The other nodes get one text of this failure, now: it should name the exception.
   host_.pump().catch_up(kTailPatience);
+  auto tail = host_.pump().tail(failure.local_rank);
   runtime::explain(failure, {.error_file = routes_.workers[index].error_file,
                              .evidence = workers_[index].evidence,
-                             .tail = host_.pump().tail(failure.local_rank)});
+                             .tail = std::move(tail.text),
+                             .tail_of_both = tail.of_both});
   if (!stacks_) return;
   for (const WorkerStack& stack : stacks_->workers)
     if (stack.local_rank == failure.local_rank) failure.stack = stack.python;
@@ -205,6 +208,40 @@ int LocalProcesses::count_alive() {
   return count;
 }
 
+// ---- What is left when all have succeeded ----
+
+bool LocalProcesses::is_away(const io::ProcessInfo& process) const {
+  return std::none_of(processes_.begin(), processes_.end(),
+                      [&](const io::Process& leader) { return leader.pid() == process.session; });
+}
+
+std::vector<LeftBehind> LocalProcesses::left_behind() {
+  std::vector<LeftBehind> left;
+  for (io::ProcessInfo& process : alive())
+    left.push_back({process.pid, process.name, is_away(process)});
+  return left;
+}
+
+void LocalProcesses::signal_stayed(int number) {
+  const auto members = alive();
+  // A suspended process cannot react to a signal.
+  for (const io::Process& process : processes_) {
+    process.signal_group(number);
+    process.signal_group(SIGCONT);
+  }
+  for (const io::ProcessInfo& process : members) {
+    if (is_away(process)) continue;
+    io::signal_exactly(process, number);
+    io::signal_exactly(process, SIGCONT);
+  }
+}
+
+void LocalProcesses::let_go() {
+  leaves_away_ = true;
+  // If we are killed from now on, they live.
+  if (host_.guard() != nullptr) host_.guard()->forget_mark();
+}
+
 // ---- The end of the group ----
 
 void LocalProcesses::forget_sessions() {
@@ -218,10 +255,11 @@ void LocalProcesses::finish(std::function<void()> done) {
   give_up_stacks();
   second_look_.cancel();
   for (const io::ProcessInfo& process : alive())
-    survivors_.push_back({.pid = process.pid,
-                          .state = process.state,
-                          .name = process.name,
-                          .wait_channel = io::wait_channel(process.pid)});
+    if (!leaves_away_ || !is_away(process))
+      survivors_.push_back({.pid = process.pid,
+                            .state = process.state,
+                            .name = process.name,
+                            .wait_channel = io::wait_channel(process.pid)});
   reap_orphans();
   forget_sessions();
   for (io::Process& process : processes_) {
@@ -250,14 +288,14 @@ void LocalProcesses::finish(std::function<void()> done) {
 void LocalProcesses::complete(WorkersResult& result) {
   result.survivors = survivors_;
   result.logs = routes_;
-  let_go();
+  forget_group();
   if (!stacks_) return;
   result.where = stacks_->summary;
   result.stacks_file = stacks_->file;
 }
 
 // Nothing of the group is needed any more, but for what people may ask.
-void LocalProcesses::let_go() {
+void LocalProcesses::forget_group() {
   processes_.clear();
   for (Worker& worker : workers_) worker.leaf.reset();
 }
@@ -284,7 +322,8 @@ std::string LocalProcesses::dump_file(std::size_t rank) const {
   return (std::filesystem::path(error_file).parent_path() / "dump.txt").string();
 }
 
-void LocalProcesses::take_stacks(const std::string& why, std::function<void(const Stacks&)> done) {
+void LocalProcesses::take_stacks(const StacksOrder& order,
+                                 std::function<void(const Stacks&)> done) {
   on_stacks_ = std::move(done);
   std::vector<StackTarget> targets;
   const auto everybody = io::list_processes();
@@ -299,17 +338,17 @@ void LocalProcesses::take_stacks(const std::string& why, std::function<void(cons
   }
   taker_ = std::make_unique<StackTaker>(
       std::move(targets),
-      StackOptions{.limit = kStacksLimit,
+      StackOptions{.limit = order.limit,
                    .dump_signal = spec_.dump_signal,
                    .file = routes_.directory.empty() ? "" : routes_.directory + "/stacks.txt",
-                   .why = why,
-                   .tail = [&pump = host_.pump()](int rank) { return pump.tail(rank); }},
+                   .why = order.why,
+                   .tail = [&pump = host_.pump()](int rank) { return pump.tail(rank).text; }},
       [&loop = loop_, token = alive_token_](Stacks stacks) {
         loop.post([token, stacks = std::move(stacks)]() mutable {
           if (*token != nullptr) (*token)->stacks_taken(std::move(stacks));
         });
       });
-  stacks_limit_.set(io::now() + kStacksLimit + kStacksDisk, [this] {
+  stacks_limit_.set(io::now() + order.limit + kStacksDisk, [this] {
     if (taker_) stacks_taken(taker_->so_far());
   });
 }

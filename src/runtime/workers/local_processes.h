@@ -39,6 +39,9 @@ class LocalProcesses final : public WorkerBackend, public WorkerInspector {
   void kill_all() override;
   int count_alive() override;
   void tell_ends() override;
+  std::vector<LeftBehind> left_behind() override;
+  void signal_stayed(int number) override;
+  void let_go() override;
   int pid(int local_rank) const override;
   void note_failure(int local_rank, bool stopped_by_us) override;
   void explain(ProcessFailure& failure) override;
@@ -46,7 +49,7 @@ class LocalProcesses final : public WorkerBackend, public WorkerInspector {
   void complete(WorkersResult& result) override;
 
   std::vector<std::optional<core::hang::Sample>> look() override;
-  void take_stacks(const std::string& why, std::function<void(const Stacks&)> done) override;
+  void take_stacks(const StacksOrder& order, std::function<void(const Stacks&)> done) override;
   void give_up_stacks() override;
   void explain_stacks(const std::string& summary) override;
   void forget_stacks() override { stacks_.reset(); }
@@ -75,9 +78,10 @@ class LocalProcesses final : public WorkerBackend, public WorkerInspector {
   void look_for_end(int rank);
   void look_again_at(int rank);
   void forget_sessions();
-  void let_go();
+  void forget_group();
   std::vector<pid_t> our_children() const;
   std::vector<io::ProcessInfo> alive() const;
+  bool is_away(const io::ProcessInfo& process) const;
   std::string dump_file(std::size_t rank) const;
   void stacks_taken(Stacks stacks);
 
@@ -98,6 +102,7 @@ class LocalProcesses final : public WorkerBackend, public WorkerInspector {
   std::set<int> traced_;  // They have ended, but their tracers still hold them.
   io::Timer second_look_;
   bool is_over_ = true;
+  bool leaves_away_ = false;  // Those that left their worker's session outlive the group.
 
   std::unique_ptr<StackTaker> taker_;
   std::function<void(const Stacks&)> on_stacks_;

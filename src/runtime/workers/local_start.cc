@@ -66,7 +66,8 @@ io::ProcessSpec LocalProcesses::process_spec(std::size_t rank, const WorkerStrea
   auto environment = command.environment;
   add_files(environment, {.error_file = routes_.workers[rank].error_file,
                           .dump_file = dump_file(rank),
-                          .dump_signal = spec_.dump_signal});
+                          .dump_signal = spec_.dump_signal,
+                          .guard_mark = host_.guard() != nullptr ? host_.guard()->mark() : ""});
   for (const auto& [variable, value] : environment)
     process.environment.push_back(std::string(variable).append("=").append(value));
   if (!command.memory_nodes.empty())

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "io/process/guard.h"
+
 namespace regroup::runtime {
 namespace {
 
@@ -82,6 +84,7 @@ Result<Environment> worker_environment(const Environment& ours, const WorkerPlac
 
 void add_files(Environment& environment, const WorkerFiles& files) {
   environment["TORCHELASTIC_ERROR_FILE"] = files.error_file;
+  if (!files.guard_mark.empty()) environment[io::Guard::kMarkName] = files.guard_mark;
   if (files.dump_file.empty()) return;
   environment["REGROUP_DUMP_FILE"] = files.dump_file;
   environment["REGROUP_DUMP_SIGNAL"] = std::to_string(files.dump_signal);

@@ -50,6 +50,7 @@ struct WorkerFiles {
   std::string error_file;
   std::string dump_file;  // Of Python's faulthandler; empty: none.
   int dump_signal = 0;
+  std::string guard_mark = {};  // By which the guard knows what a worker has started; empty: none.
 };
 void add_files(Environment& environment, const WorkerFiles& files);
 

@@ -18,17 +18,35 @@
 namespace regroup::runtime {
 
 using namespace core::workers;
+using core::supervision::AwayRule;
 using core::supervision::End;
+using core::supervision::Left;
 using core::supervision::WorkerOutcome;
 
 namespace {
+
+AwayRule away_rule(Children children) {
+  switch (children) {
+    case Children::Wait:
+      return AwayRule::Wait;
+    case Children::End:
+      return AwayRule::End;
+    case Children::Leave:
+      return AwayRule::Leave;
+  }
+  return AwayRule::Wait;
+}
 
 Settings settings_of(const WorkersSpec& spec, bool has_inspector, bool asks_others) {
   Settings settings{.ranks = {},
                     .stop_signal = spec.stop_signal,
                     .grace = spec.grace,
                     .kill_wait = spec.kill_wait,
+                    .away = away_rule(spec.children),
+                    .away_wait = spec.children_wait,
                     .stacks_limit = kStacksLimit,
+                    .timer_stacks_limit = kTimerStacksLimit,
+                    .timer_patience = kTimerEndPatience,
                     .asks_others = asks_others,
                     .others_turn = kOtherNodesTurn,
                     .look_pause = kDumpPatience};
@@ -130,16 +148,21 @@ void WorkerGroup::act_on(const Effect& effect) {
             [this](const CountAlive&) {
               play(machine_.on_count(backend_.workers.count_alive(), io::now()));
             },
+            [this](const LookAtLeft&) {
+              std::vector<Left> left;
+              for (LeftBehind& one : backend_.workers.left_behind())
+                left.push_back({one.pid, std::move(one.name), one.is_away});
+              play(machine_.on_left(left, io::now()));
+            },
+            [this](const SignalStayed& order) { backend_.workers.signal_stayed(order.number); },
+            [this](const Succeeded&) { succeeded(); },
+            [this](const LetGo&) { backend_.workers.let_go(); },
             [this](const FirstFailure& first) {
               if (events_.failed) events_.failed(describe(first.worker));
             },
             [this](const CollectStacks& order) {
-              backend_.inspector->take_stacks(order.why, [this](const Stacks& stacks) {
-                if (!stacks.summary.empty())
-                  tell(stacks.summary + (stacks.file.empty() ? "" : "; stacks: " + stacks.file));
-                backend_.workers.tell_ends();
-                play(machine_.on_stacks(stacks.ranks(), io::now()));
-              });
+              backend_.inspector->take_stacks(
+                  {order.why, order.limit}, [this](const Stacks& stacks) { stacks_taken(stacks); });
             },
             [this](const GiveUpStacks&) { backend_.inspector->give_up_stacks(); },
             [this](const ForgetStacks&) { backend_.inspector->forget_stacks(); },
@@ -161,6 +184,23 @@ void WorkerGroup::act_on(const Effect& effect) {
             }},
       effect);
 }
+
+void WorkerGroup::stacks_taken(const Stacks& stacks) {
+  if (!stacks.summary.empty())
+    tell(stacks.summary + (stacks.file.empty() ? "" : "; stacks: " + stacks.file));
+  backend_.workers.tell_ends();
+  play(machine_.on_stacks(stacks.ranks(), io::now()));
+}
+
+void WorkerGroup::succeeded() {
+  if (!events_.succeeded) return let_go();
+  WorkersResult result;
+  result.succeeded = true;
+  result.exit_codes.resize(spec_.commands.size());
+  events_.succeeded(std::move(result));
+}
+
+void WorkerGroup::let_go() { play(machine_.let_go(io::now())); }
 
 void WorkerGroup::tell(const std::string& text) const {
   if (events_.waiting) events_.waiting(text);

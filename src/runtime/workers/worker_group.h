@@ -34,6 +34,10 @@ struct GroupEvents {
   std::function<void(const ProcessFailure&)> failed = {};
   // A stop takes more than a moment: says what we wait for, every few seconds.
   std::function<void(const std::string&)> waiting = {};
+  // All workers have succeeded; what they left in sessions of its own is still waited for, until
+  // over(). The next attempt must wait for that. The result has the exit codes, and no more. Empty:
+  // nobody else is to be told.
+  std::function<void(WorkersResult)> succeeded = {};
   // Called at every look for a hang, with --hang-timeout: whether the workers are stalled. The
   // answer of all nodes, whether the run hangs, comes by hear_hang(). Empty: there is no other node
   // to ask.
@@ -66,10 +70,13 @@ class WorkerGroup {
   void stop(int signal, Duration grace, StopFor reason = StopFor::Order);
   void kill();
   void forward(int signal);
+  // After succeeded(): nobody needs the group any more, and what may outlive it is left.
+  void let_go();
   // This worker is to die for what it did (its timer expired): its end counts as its own failure,
   // and `why` is the failure's message. The stacks of all are taken before. False: too late, it has
   // ended or is being stopped.
   bool end_for(int local_rank, int signal, const std::string& why);
+  bool was_ended_for(int local_rank) const { return !machine_.ended_for(local_rank).empty(); }
   // SIGCHLD came: what the workers left behind may have ended.
   void on_child();
 
@@ -89,6 +96,7 @@ class WorkerGroup {
   // The workers that still run are being ended.
   bool stopping() const { return machine_.stopping(); }
   bool over() const { return machine_.over(); }
+  bool lingers() const { return machine_.lingers(); }
 
  private:
   void ended(int rank, WorkerExit exit);
@@ -96,6 +104,8 @@ class WorkerGroup {
   void act_on(const core::workers::Effect& effect);
   void arm();
   void expect_progress();
+  void stacks_taken(const Stacks& stacks);
+  void succeeded();
   void tell(const std::string& text) const;
   void report();
   ProcessFailure describe(int rank) const;

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <iostream>
 #include <string>
 #include <utility>
 
@@ -16,7 +15,7 @@ void WorkerHost::warn(const std::string& line) {
   if (warn_) return warn_(line);
   if (pump_) return pump_->print(warning_line_ ? warning_line_(line) : "regroup: " + line);
   if (!warning_line_) return log_warning(line);
-  std::cerr << warning_line_(line) + "\n" << std::flush;
+  print_line(warning_line_(line));
 }
 
 Result<std::unique_ptr<WorkerHost>> WorkerHost::open(const WorkersSpec& spec, bool for_processes) {

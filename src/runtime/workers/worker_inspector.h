@@ -20,9 +20,13 @@ class WorkerInspector {
 
   // All workers of the group, by local rank; nothing for those that have ended.
   virtual std::vector<std::optional<core::hang::Sample>> look() = 0;
-  // Of all that run. `done` is called once, from the loop, within a bounded time, unless they are
-  // given up before.
-  virtual void take_stacks(const std::string& why, std::function<void(const Stacks&)> done) = 0;
+  struct StacksOrder {
+    std::string why;
+    Duration limit{};
+  };
+  // Of all that run. `done` is called once, from the loop, soon after the limit at the latest,
+  // unless they are given up before.
+  virtual void take_stacks(const StacksOrder& order, std::function<void(const Stacks&)> done) = 0;
   virtual void give_up_stacks() = 0;
   // Stacks that were taken are part of what is told of the group's end, in these words about all
   // nodes if there are any, unless they are forgotten.

@@ -13,11 +13,14 @@
 #include "io/process/process.h"
 #include "io/process/signals.h"
 #include "runtime/common/limits.h"
+#include "runtime/common/log.h"
 #include "runtime/workers/local_processes.h"
 #include "runtime/workers/worker_group.h"
 #include "runtime/workers/worker_host.h"
 
 namespace regroup::runtime {
+
+using core::supervision::SignalMeaning;
 
 namespace {
 
@@ -47,20 +50,15 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
   std::unique_ptr<LocalProcesses> processes;
   std::unique_ptr<WorkerGroup> group;
   std::optional<WorkersResult> result;
-  int ended_by = 0;
+  core::supervision::StopSignals signals;
   const auto tell = [&](const std::string& line) { host->pump().print("regroup: " + line); };
   const auto handled = [&](const io::SignalEvent& event) {
     if (group->over()) return;  // Nothing is left to be stopped.
-    // When a terminal is closed the signal comes twice: from its shell, and from the kernel.
-    if (event.number == SIGHUP && ended_by == SIGHUP) return;
-    if (ended_by == 0) {
-      ended_by = event.number;
-      tell(describe_signal(event) + ": stopping the workers; once more kills them at once");
-      group->stop(event.number, options.spec.grace);
-    } else {
-      tell(describe_signal(event) + ": killing the workers");
-      group->kill();
-    }
+    const core::supervision::StopSignal signal{.number = event.number, .deliberate = is_key(event)};
+    const auto meaning = signals.hear(signal, io::now());
+    tell(describe_signal(event) + what_follows(meaning, true, signal));
+    if (meaning == SignalMeaning::First) group->stop(event.number, options.spec.grace);
+    if (meaning == SignalMeaning::Again) group->kill();
   };
   const auto forwarded = [&](const io::SignalEvent& event) { group->forward(event.number); };
   if (auto heard = hear_signals(**loop, options.signals, handled, forwarded); !heard)
@@ -74,6 +72,7 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
   auto opened = WorkerHost::open(options.spec);
   if (!opened) return tl::unexpected(opened.error());
   host = std::move(*opened);
+  const LogSink sink(tell);  // The pump does not wait for a console that does not read.
   processes = std::make_unique<LocalProcesses>(**loop, *host, options.spec, options.logs);
   group = std::make_unique<WorkerGroup>(**loop, Backend{*processes, processes.get()}, options.spec,
                                         GroupEvents{.waiting = tell, .over = [&](auto over) {
@@ -82,7 +81,12 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
                                                     }});
   if (auto started = group->start(); !started) {
     options.logs->never_started();
-    return tl::unexpected(started.error());
+    const int number = io::pending_of(options.signals.handle);
+    if (started.error().kind != ErrorKind::Cancelled || number == 0)
+      return tl::unexpected(started.error());
+    tell(io::signal_name(number) + ": " + started.error().message);
+    host->pump().flush_console(kConsolePatience);
+    return WorkerServiceResult{.workers = {}, .signal = number};
   }
   if (options.verbose) tell(started_text(group->pids().size(), io::now() - begun));
   (*loop)->run();
@@ -94,7 +98,7 @@ Result<WorkerServiceResult> run_workers(WorkerServiceOptions options) {
       host->pump().print(text);
     }
   host->pump().flush_console(kConsolePatience);
-  return WorkerServiceResult{.workers = std::move(*result), .signal = ended_by};
+  return WorkerServiceResult{.workers = std::move(*result), .signal = signals.first()};
 }
 
 }  // namespace regroup::runtime

@@ -10,6 +10,9 @@
 
 namespace regroup::runtime {
 
+using core::supervision::SignalMeaning;
+using core::supervision::StopSignal;
+
 SignalNames parse_signals(std::string_view list) {
   SignalNames names;
   while (!list.empty()) {
@@ -39,6 +42,25 @@ std::string describe_signal(const io::SignalEvent& event) {
   if (event.number == SIGQUIT) return text + " (Ctrl-\\)";
   if (event.number == SIGHUP) return text + " (terminal closed; nohup, tmux or setsid outlive it)";
   return text;
+}
+
+bool is_key(const io::SignalEvent& event) {
+  return event.by_kernel && (event.number == SIGINT || event.number == SIGQUIT);
+}
+
+std::string what_follows(SignalMeaning meaning, bool has_workers, const StopSignal& signal) {
+  switch (meaning) {
+    case SignalMeaning::First:
+      if (!has_workers) return ": stopping";
+      return signal.deliberate ? ": stopping; once more kills the workers"
+                               : ": stopping; once more, after a second, kills the workers";
+    case SignalMeaning::Echo:
+      return " again: taken for the same" +
+             std::string(has_workers ? "; once more, later, kills the workers" : "");
+    case SignalMeaning::Again:
+      return has_workers ? ": killing the workers" : ": stopping";
+  }
+  return "";
 }
 
 Result<void> hear_signals(io::Loop& loop, const SignalChoice& choice,

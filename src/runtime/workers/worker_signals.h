@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/supervision/stop_signals.h"
 #include "io/loop/loop.h"
 
 namespace regroup::runtime {
@@ -27,6 +28,12 @@ SignalNames parse_signals(std::string_view list);
 
 // "SIGTERM from pid 4711 (bash)", "SIGINT (Ctrl-C)", "SIGHUP (terminal closed)".
 std::string describe_signal(const io::SignalEvent& event);
+
+// It came from a terminal because somebody pressed a key: SIGINT (Ctrl-C), SIGQUIT (Ctrl-\\).
+bool is_key(const io::SignalEvent& event);
+// What follows from it, for the line that describes it: ": stopping; once more kills the workers".
+std::string what_follows(core::supervision::SignalMeaning meaning, bool has_workers,
+                         const core::supervision::StopSignal& signal);
 
 // What was ignored when we were started stays ignored: nohup, and `&` in scripts. Call it before
 // any thread is started.

@@ -118,6 +118,9 @@ void NodeWorkers::act_on(const Effect& effect) {
             [this](const CountAlive&) {
               play(machine_.on_count(backend_.count_alive(), around_.own_now()));
             },
+            [this](const LookAtLeft&) { play(machine_.on_left({}, around_.own_now())); },
+            // Simulated workers leave nothing behind.
+            [](const SignalStayed&) {}, [](const Succeeded&) {}, [](const LetGo&) {},
             [this](const FirstFailure& first) {
               const auto& exit = machine_.outcome(first.worker).exit;
               around_.worker_failed(first.worker, exit.signal != 0 ? -exit.signal : exit.code);
@@ -184,7 +187,8 @@ void NodeWorkers::must_be_late_enough(int signal) {
 void NodeWorkers::must_hang(int rank) {
   around_.tell(fmt::format("ends its worker {}, which hangs", rank));
   // Once the others' turn is over a node goes by what it sees alone.
-  const bool is_by_all = !machine_.others_had_their_turn(around_.own_now());
+  const bool is_by_all =
+      !machine_.others_had_their_turn(around_.own_now()) && !machine_.named_nobody();
   if (is_by_all && !workers_.hangs(rank) && around_.is_stuck(place_.round))
     around_.violated(fmt::format("worker {} is blamed for a hang of another", rank));
 }

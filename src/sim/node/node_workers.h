@@ -37,8 +37,10 @@ class NodeWorkers {
   void start();
   void stop(int signal, Duration grace);
   void kill();
-  void fail_one() { workers_.fail_one(); }  // By itself.
-  void be_done() { workers_.be_done(); }    // Soon.
+  void fail_one() { workers_.end_one({.code = 1}); }  // By itself.
+  // Its end is not our doing, either. False: there is none to end.
+  bool strike_one(int number) { return workers_.end_one({.signal = number}); }
+  void be_done() { workers_.be_done(); }  // Soon.
   void hear_hang(bool all_say_so);
   void hear_blame(const core::hang::Blame& blame);
 

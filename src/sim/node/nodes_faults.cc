@@ -22,7 +22,13 @@ void NodesWorld::own_fault(Fault fault, std::int32_t index, Duration) {
 // A second signal kills the workers at once.
 void NodesWorld::send_signal(std::int32_t index) {
   totals_.leaves += 1;
-  node(index).signal(dice_.chance(0.5) ? 15 : 2);
+  const int number = dice_.chance(0.5) ? 15 : 2;
+  if (dice_.chance(0.3)) {
+    node(index).strike_worker(number);
+    return later(index, now() + dice_.between(Duration{}, Duration(200ms)),
+                 [this, index, number] { node(index).signal(number); });
+  }
+  node(index).signal(number);
   if (!node(index).is_running() || !dice_.chance(0.3)) return;
   later(index, now() + dice_.between(Duration{}, plan_.grace / 2),
         [this, index] { node(index).signal(15); });

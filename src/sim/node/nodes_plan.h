@@ -36,6 +36,7 @@ inline constexpr Duration kDecisionLimit = 10s;
 inline constexpr Duration kCoordinatorLimit = 10s;
 inline constexpr Duration kGoodbyeLimit = 2s;
 inline constexpr Duration kOtherNodesTurn = 15s;
+inline constexpr Duration kSignalWait = 250ms;
 
 NodesPlan make_nodes_plan(const Options& options);
 

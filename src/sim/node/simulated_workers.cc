@@ -57,6 +57,9 @@ void SimulatedWorkers::plan_life(int rank) {
         return around_.tell(fmt::format("its worker {} hangs", rank));
       }
       const std::int64_t how = dice_.between(0, 5);
+      if (how == 2)
+        return end(rank,
+                   {.signal = core::supervision::kSigTerm});  // By hand: nobody else is signalled.
       end(rank, how == 0 ? WorkerExit{.signal = kSigSegv} : WorkerExit{.code = how == 1 ? 3 : 1});
     });
   if (!work.is_long || around_.may_be_done()) plan_success(rank, work.longest);
@@ -77,12 +80,15 @@ void SimulatedWorkers::be_done() {
     plan_success(rank, plan_.work.longest);
 }
 
-void SimulatedWorkers::fail_one() {
-  if (is_stopped_) return;
+bool SimulatedWorkers::end_one(WorkerExit exit) {
+  if (is_stopped_) return false;
   for (int rank = 0; rank < static_cast<int>(place_.workers); ++rank)
     if (const Process& one = processes_[static_cast<std::size_t>(rank)];
-        one.lives && !one.is_ending && !one.hangs)
-      return end(rank, {.code = 1});
+        one.lives && !one.is_ending && !one.hangs) {
+      end(rank, exit);
+      return true;
+    }
+  return false;
 }
 
 void SimulatedWorkers::end(int rank, WorkerExit exit) {
@@ -155,7 +161,9 @@ std::vector<core::hang::RankAt> SimulatedWorkers::where() const {
     if (!one.lives) continue;
     all.push_back(
         {.rank = static_cast<int>(place_.first_rank) + static_cast<int>(rank),
-         .at = {.words = one.hangs ? "in read()" : "in all_reduce", .collective = !one.hangs}});
+         .at = {.words = one.hangs ? "in read()" : "in all_reduce",
+                .collective = !one.hangs,
+                .alone = one.hangs ? core::hang::Alone::Certain : core::hang::Alone::Unknown}});
   }
   return all;
 }

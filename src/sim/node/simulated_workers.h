@@ -45,8 +45,8 @@ class SimulatedWorkers final : public WorkerBackend {
   void kill_all() override;
   int count_alive() override { return static_cast<int>(living()); }
 
-  void fail_one();  // By itself.
-  void be_done();   // Soon.
+  bool end_one(WorkerExit exit);  // By itself. False: there is none to end.
+  void be_done();                 // Soon.
 
   std::int64_t living() const;
   bool has_hanging() const;

@@ -43,7 +43,8 @@ void WholeNode::start() {
                                        .grace = plan_.grace,
                                        .exit_limit = nodes_plan_.exit_limit,
                                        .coordinator_limit = kCoordinatorLimit,
-                                       .decision_limit = kDecisionLimit + rules.heartbeat_limit});
+                                       .decision_limit = kDecisionLimit + rules.heartbeat_limit,
+                                       .signal_wait = kSignalWait});
   membership_.emplace(
       Hello{.run_id = "sim",
             .node = id(),
@@ -69,6 +70,7 @@ void WholeNode::forget() {
   membership_armed_.reset();
   given_up_ = reported_ = is_spare_ = run_was_over_ = false;
   signal_ = code_ = restarts_ = 0;
+  struck_at_.reset();
   joining_since_.reset();
   joined_for_.reset();
   last_group_.reset();
@@ -87,8 +89,17 @@ void WholeNode::crash() {
 void WholeNode::signal(int number) {
   if (!agent_) return;
   tell(fmt::format("is told to stop by signal {}", number));
-  signal_ = number;
-  play(agent_->on_signal(number));
+  signal_ = signal_ == 0 ? number : signal_;
+  if (struck_at_ && own_now() - *struck_at_ < kSignalWait && reported_)
+    violated("a worker that was stopped together with its node has been reported as a failure");
+  play(agent_->on_signal({.number = number}, own_now()));
+}
+
+// As Ctrl-C and Slurm do: the signal comes to a worker, and in a moment to us.
+void WholeNode::strike_worker(int number) {
+  if (!workers_ || reported_) return;
+  struck_at_ = own_now();
+  if (!workers_->strike_one(number)) struck_at_.reset();
 }
 
 void WholeNode::fail_worker() {
@@ -164,6 +175,7 @@ void WholeNode::play(const core::agent::Effects& effects) {
                 given_up_ = true;
                 after(Duration{}, [this] { play(membership_->give_up_join()); });
               },
+              [this](const core::agent::Report&) { report(failure_text_, failed_rank_, code_); },
               [this](const core::agent::Ask&) {
                 if (reported_) return;
                 report(fmt::format("the workers of {} in round {} ended by nobody's order",
@@ -239,6 +251,7 @@ void WholeNode::start_workers(int restart_count) {
   restarts_ = restart_count;
   if (signal_ != 0) violated("starts workers though it was told to end");
   reported_ = false;
+  struck_at_.reset();
   last_group_.reset();
   code_ = 0;
   workers_.reset();
@@ -269,8 +282,10 @@ void WholeNode::worker_failed(int local_rank, int code) {
   const std::string text = fmt::format("worker {} of {} failed in round {}", local_rank,
                                        short_name(id()), workers_->round());
   tell(text);
-  report(text, sealed_->ranks.base_global_rank + local_rank, code);
-  play(agent_->on_worker_failed(own_now()));
+  failure_text_ = text;
+  failed_rank_ = sealed_->ranks.base_global_rank + local_rank;
+  play(agent_->on_worker_failed(own_now(), core::supervision::looks_signalled(code, "")));
+  if (!agent_ || !workers_) return;
   world_.group_failed(index_, workers_->round());
 }
 

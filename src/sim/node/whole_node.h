@@ -57,6 +57,7 @@ class WholeNode final : public ConnectedNode, private GroupSurroundings {
   void start() override;
   void crash() override;
   void signal(int number);
+  void strike_worker(int number);
   void fail_worker() override;
   void be_done();
 
@@ -134,6 +135,9 @@ class WholeNode final : public ConnectedNode, private GroupSurroundings {
   std::int64_t last_round_ = 0;  // The round of the last group.
   std::optional<core::coordinator::Stop> last_stop_;
   int restarts_ = 0;
+  std::optional<Instant> struck_at_;  // A worker ended by a signal that is to come to us, too.
+  std::string failure_text_;          // Of the first worker of this start that failed,
+  std::int64_t failed_rank_ = 0;      // and its rank.
   std::optional<NodeEnd::RunFailed> run_failed_;
 };
 

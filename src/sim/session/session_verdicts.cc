@@ -40,12 +40,19 @@ std::optional<std::string> SessionWorld::why_not_met() const {
   if (!state.complete) return "the round is still open: " + there;
   // A node whose part is done may go, and keeps its place.
   std::set<std::string> done;
-  for (const auto& one : coordinator->status({}).nodes)
-    if (one.place == core::run::NodeStatus::Place::Done && !one.connected) done.insert(one.address);
-  if (static_cast<std::int64_t>(state.participants.size()) != seats(done))
+  bool may_wait = false;  // Those that come late, because nobody who is done is run again for them.
+  for (const auto& one : coordinator->status({}).nodes) {
+    if (one.place != core::run::NodeStatus::Place::Done) continue;
+    may_wait = true;
+    if (!one.connected) done.insert(one.address);
+  }
+  const auto members = static_cast<std::int64_t>(state.participants.size());
+  const auto waiting = static_cast<std::int64_t>(state.wait_list.size());
+  if (members > seats(done) || members + (may_wait ? waiting : 0) < seats(done))
     return fmt::format("the round should have {} members: {}", seats(done), there);
-  if (!state.wait_list.empty()) return "somebody still waits: " + there;
-  if (const auto why = others_.why_not_in(state)) return fmt::format("{}: {}", *why, there);
+  if (!state.wait_list.empty() && !may_wait) return "somebody still waits: " + there;
+  if (const auto why = others_.why_not_in(state); why && !may_wait)
+    return fmt::format("{}: {}", *why, there);
   for (const SessionNode& one : nodes_) {
     if (!one.is_running()) {
       if (state.participants.contains(one.id()) && !done.contains(one.id().address))

@@ -21,6 +21,8 @@ inline constexpr std::size_t kNodeAttributes = 32;
 inline constexpr std::size_t kAddressBytes = 1024;
 // A longer claim is not one of this version, so it is ignored like any other form we do not know.
 inline constexpr std::size_t kClaimBytes = 1024;
+// The name in a claim, which also holds four numbers.
+inline constexpr std::size_t kNodeNameBytes = kClaimBytes - 128;
 // All unknown attributes that we keep, together, and how deep one may be nested. It is less than
 // kPickleDepth, because it is written inside other containers.
 inline constexpr std::size_t kExtraBytes = std::size_t{64} << 10;

@@ -13,6 +13,7 @@
 #include "core/rendezvous/settings.h"
 #include "wire/bytes/byte_reader.h"
 #include "wire/bytes/limits.h"
+#include "wire/bytes/python_text.h"
 #include "wire/session/session_fields.h"
 #include "wire/text/stack_dump.h"
 
@@ -69,6 +70,9 @@ class FieldWriter {
     raw(static_cast<std::uint8_t>(value));
   }
   void text(const char* /*what*/, std::string_view value) { text_of(value, kSessionTextBytes); }
+  void shared_text(const char* /*what*/, std::string_view value, std::size_t limit) {
+    text_of(value, limit);
+  }
   void long_text(const char* /*what*/, std::string_view value) {
     text_of(value, kLongestReportText);
   }
@@ -154,6 +158,10 @@ class FieldReader {
     value = static_cast<Enum>(small_number(what, static_cast<std::uint8_t>(last)));
   }
   void text(const char* what, std::string& value) { text_of(what, value, kSessionTextBytes); }
+  void shared_text(const char* what, std::string& value, std::size_t limit) {
+    text_of(what, value, limit);
+    if (!is_python_text(value)) refuse(fmt::format("{} is no UTF-8", what));
+  }
   void long_text(const char* what, std::string& value) { text_of(what, value, kLongestReportText); }
   void ranks(const char* what, std::vector<core::hang::RankAt>& ranks) {
     std::string lines;

@@ -90,9 +90,11 @@ using Of = typename Codec::template Of<T>;
 
 // ---- Parts of messages ----
 
+// What identifies a node is also in the state that nodes without a session read, so it has the
+// limits of that state (rendezvous_state.h): a coordinator could not show the state otherwise.
 template <class Codec>
 void fields(Codec& codec, Of<Codec, rendezvous::NodeId>& node) {
-  codec.text("the node's address", node.address);
+  codec.shared_text("the node's address", node.address, kAddressBytes);
   codec.number("the node's pid", node.pid);
   codec.number("the node's local id", node.local_id);
 }
@@ -106,7 +108,7 @@ void fields(Codec& codec, Of<Codec, rendezvous::HeldRank>& held) {
 
 template <class Codec>
 void fields(Codec& codec, Of<Codec, rendezvous::Claim>& claim) {
-  codec.text("the node's name", claim.name);
+  codec.shared_text("the node's name", claim.name, kNodeNameBytes);
   codec.optional("the wish", claim.wish, [&](auto& wish) { codec.count("the wish", wish); });
   codec.optional("the held rank", claim.held, [&](auto& held) { fields(codec, held); });
 }

@@ -109,6 +109,25 @@ TEST(Session, RefusesATextBeyondItsLimit) {
             "a look frame: the run id has 4097 bytes; the limit is 4096");
 }
 
+// A coordinator shows its nodes to those without a session, in a pickle that holds no such text. It
+// once ended itself when it was asked for the state with such a node in it.
+TEST(Session, RefusesANodeThatTheSharedStateCannotHold) {
+  const auto why = [](auto change) {
+    coordinator::Hello hello = full_hello();
+    change(hello);
+    return why_not_from_agent(from_agent(hello));
+  };
+  using Hello = coordinator::Hello;
+  EXPECT_EQ(why([](Hello& h) { h.node.address = "\xff"; }),
+            "a hello frame: the node's address is no UTF-8");
+  EXPECT_EQ(why([](Hello& h) { h.claim.name = "n\x80"; }),
+            "a hello frame: the node's name is no UTF-8");
+  EXPECT_EQ(why([](Hello& h) { h.node.address = std::string(kAddressBytes, 'a'); }),
+            "(not malformed)");
+  EXPECT_EQ(why([](Hello& h) { h.claim.name = std::string(kNodeNameBytes, 'n'); }),
+            "(not malformed)");
+}
+
 TEST(Session, RefusesNumbersThatCannotBe) {
   const auto why = [](auto change) {
     coordinator::Hello hello = full_hello();

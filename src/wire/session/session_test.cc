@@ -48,17 +48,17 @@ TEST(Session, HasTheBytesOfTheProtocol) {
   EXPECT_EQ(from_coordinator(coordinator::Progress{.text = "a", .brief = "", .last_call = 2ns}),
             "\x14\0\0\0\x42\x01\0\0\0a\0\0\0\0\x01\x02\0\0\0\0\0\0\0\0"s);
   // The version stands first, and is no field of the message.
-  EXPECT_THAT(from_agent(full_hello()), HasSubstr("\x01\x02\0\0\0\x05\0\0\0job-7"s));
+  EXPECT_THAT(from_agent(full_hello()), HasSubstr("\x01\x03\0\0\0\x05\0\0\0job-7"s));
 }
 
 // The sizes of docs/protocol.md: without texts, and without what is optional.
 TEST(Session, HasTheSizesOfTheProtocol) {
   std::vector<std::size_t> sizes;
   for (const auto& message : default_from_agent()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(159, 19, 37, 13, 10, 13, 9, 13, 37, 37, 14, 17));
+  EXPECT_THAT(sizes, testing::ElementsAre(175, 19, 37, 13, 10, 13, 9, 13, 37, 37, 14, 17));
   sizes.clear();
   for (const auto& message : default_from_coordinator()) sizes.push_back(frame(message).size());
-  EXPECT_THAT(sizes, testing::ElementsAre(100, 15, 76, 51, 5, 10, 13, 9, 17, 37, 37, 14, 18));
+  EXPECT_THAT(sizes, testing::ElementsAre(116, 15, 76, 51, 5, 10, 13, 9, 17, 37, 37, 14, 18));
 }
 
 TEST(Session, ASealedFrameIsAsLongForTenThousandNodesAsForTwo) {

@@ -98,6 +98,38 @@ std::string encode_metric(const MetricRecord& metric) {
       .text();
 }
 
+namespace {
+
+std::string_view name_of(RendezvousRecord::NodeState state) {
+  switch (state) {
+    case RendezvousRecord::NodeState::Init:
+      return "INIT";
+    case RendezvousRecord::NodeState::Running:
+      return "RUNNING";
+    case RendezvousRecord::NodeState::Succeeded:
+      return "SUCCEEDED";
+    case RendezvousRecord::NodeState::Failed:
+      return "FAILED";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string encode_rendezvous_event(const RendezvousRecord& record) {
+  JsonObject object;
+  object.add("name", record.name)
+      .add("run_id", record.run_id)
+      .add("message", record.message)
+      .add("hostname", record.host)
+      .add("pid", record.pid)
+      .add("node_state", name_of(record.state))
+      .add("master_endpoint", "");  // torchrun never fills it in either.
+  add_or_null(object, "rank", record.rank);
+  add_or_null(object, "local_id", record.local_id);
+  return object.add("error_trace", record.error).text();
+}
+
 std::string error_data_of(int exit_code) {
   JsonObject data;
   data.add("message", "<NONE>");

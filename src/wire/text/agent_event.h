@@ -15,6 +15,7 @@ inline constexpr std::string_view kEventNamePrefix = "torchelastic.worker.status
 
 std::string encode_event(const EventRecord& event);
 std::string encode_metric(const MetricRecord& metric);
+std::string encode_rendezvous_event(const RendezvousRecord& record);
 
 // What torchrun gives as the error of a worker that left no error file.
 std::string error_data_of(int exit_code);

@@ -78,6 +78,28 @@ TEST(AgentEvent, AMetricHasTheFieldsOfTorchrunsMetricData) {
             R"("name": "workers.default.run_total", "value": 1})");
 }
 
+TEST(AgentEvent, AStepOfTheRendezvousHasTheFieldsOfTorchrunsRdzvEvent) {
+  RendezvousRecord record{.name = "dynamic_rendezvous.py:DynamicRendezvousHandler.next_rendezvous",
+                          .run_id = "job-7",
+                          .message = "joined",
+                          .host = "n1",
+                          .pid = 4711,
+                          .rank = 3,
+                          .local_id = 5};
+  EXPECT_EQ(encode_rendezvous_event(record),
+            R"({"name": "dynamic_rendezvous.py:DynamicRendezvousHandler.next_rendezvous", )"
+            R"("run_id": "job-7", "message": "joined", "hostname": "n1", "pid": 4711, )"
+            R"("node_state": "RUNNING", "master_endpoint": "", "rank": 3, "local_id": 5, )"
+            R"("error_trace": ""})");
+  record.state = RendezvousRecord::NodeState::Failed;
+  record.rank.reset();
+  record.error = "no\nstore";
+  EXPECT_NE(encode_rendezvous_event(record).find(
+                R"("node_state": "FAILED", "master_endpoint": "", "rank": null, "local_id": 5, )"
+                R"("error_trace": "no\nstore")"),
+            std::string::npos);
+}
+
 TEST(AgentEvent, OfNoErrorFileTorchrunMakesUpTheData) {
   EXPECT_EQ(error_data_of(-15), R"({"message": "<NONE>"})");
   EXPECT_EQ(error_data_of(3),

@@ -124,6 +124,17 @@ std::string place_of(const StackFrame& frame) {
   return fmt::format("{}:{} ({})", last_part(frame.file), frame.line, frame.function);
 }
 
+// A sleep, a file or a terminal. All else (a futex, a socket, a pipe) another rank may be behind.
+bool waits_for_no_rank(const KernelView& kernel) {
+  if (kernel.system_call == "sleep") return true;
+  static constexpr std::string_view kFiles[] = {
+      "folio_wait",          "fuse_",    "n_tty_read",  "nfs",
+      "request_wait_answer", "rpc_wait", "wait_on_page"};
+  return std::any_of(std::begin(kFiles), std::end(kFiles), [&](std::string_view channel) {
+    return kernel.wait_channel.starts_with(channel);
+  });
+}
+
 std::string state_in_words(char state) {
   switch (state) {
     case 'R':
@@ -184,10 +195,13 @@ const ThreadStack* main_thread(const std::vector<ThreadStack>& threads) {
   return first([](const ThreadStack& one) { return !one.frames.empty(); });
 }
 
-Whereabouts whereabouts(const ThreadStack* stack, std::string_view system_call, char state) {
-  const std::string call =
-      system_call.empty() ? state_in_words(state) : "in " + std::string(system_call) + "()";
-  if (stack == nullptr || stack->frames.empty()) return {call, false};
+Whereabouts whereabouts(const ThreadStack* stack, const KernelView& kernel) {
+  const std::string call = kernel.system_call.empty()
+                               ? state_in_words(kernel.state)
+                               : "in " + std::string(kernel.system_call) + "()";
+  using core::hang::Alone;
+  const Alone alone = waits_for_no_rank(kernel) ? Alone::IfStill : Alone::Unknown;
+  if (stack == nullptr || stack->frames.empty()) return {call, false, alone};
   const auto& frames = stack->frames;
   if (const auto found = std::find_if(frames.begin(), frames.end(), is_collective);
       found != frames.end())
@@ -196,15 +210,27 @@ Whereabouts whereabouts(const ThreadStack* stack, std::string_view system_call, 
   const bool loading = std::any_of(frames.begin(), frames.end(), [](const StackFrame& frame) {
     return frame.file.ends_with("torch/utils/data/dataloader.py");
   });
+  // The DataLoader wakes up now and then to see whether its own processes are alive.
   return {
       fmt::format("{} at {}{}", call, place_of(frames.front()), loading ? " under DataLoader" : ""),
-      false};
+      false, loading ? Alone::Certain : alone};
 }
+
+namespace {
+
+// Behind the number of a rank, in a line of its own.
+constexpr std::string_view kAlone = "alone";
+constexpr std::string_view kBusy = "busy";
+
+}  // namespace
 
 std::string encode_ranks(const std::vector<RankAt>& ranks) {
   std::string text;
-  for (const auto& [rank, at] : ranks)
+  for (const auto& [rank, at] : ranks) {
     text += fmt::format("{}{}{}\n", rank, at.collective ? " waits " : " is ", at.words);
+    if (at.alone == core::hang::Alone::Certain) text += fmt::format("{} {}\n", rank, kAlone);
+    if (at.busy) text += fmt::format("{} {}\n", rank, kBusy);
+  }
   return text;
 }
 
@@ -221,6 +247,10 @@ std::vector<RankAt> decode_ranks(std::string_view text) {
     const auto rank = number(line.substr(0, space));
     line.remove_prefix(space + 1);
     const bool collective = line.starts_with(kWaits);
+    if (rank && !ranks.empty() && ranks.back().rank == *rank) {
+      if (line == kAlone) ranks.back().at.alone = core::hang::Alone::Certain;
+      if (line == kBusy) ranks.back().at.busy = true;
+    }
     if (!rank || (!collective && !line.starts_with(kIs))) continue;
     ranks.push_back(
         {*rank, {std::string(line.substr((collective ? kWaits : kIs).size())), collective}});

@@ -38,10 +38,17 @@ const ThreadStack* main_thread(const std::vector<ThreadStack>& threads);
 using core::hang::RankAt;
 using core::hang::Whereabouts;
 
-// `stack` may be null; `system_call` ("read", "futex", ...) may be empty; then `state` is used.
-Whereabouts whereabouts(const ThreadStack* stack, std::string_view system_call, char state);
+// What the kernel shows of a worker's main thread.
+struct KernelView {
+  std::string_view system_call = {};   // "read", "futex", ...; empty: the state is used.
+  char state = '?';                    // 'R', 'S', ...
+  std::string_view wait_channel = {};  // Where in the kernel it sleeps; may be empty.
+};
+// `stack` may be null.
+Whereabouts whereabouts(const ThreadStack* stack, const KernelView& kernel);
 
-// For the other nodes of a run: a line for each rank. Lines of another form are skipped.
+// For the other nodes of a run: a line for each rank, and behind it what else is known of it, a line
+// each. Lines of another form are skipped, as earlier versions skip the latter.
 std::string encode_ranks(const std::vector<RankAt>& ranks);
 std::vector<RankAt> decode_ranks(std::string_view text);
 

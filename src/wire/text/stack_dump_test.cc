@@ -59,19 +59,29 @@ TEST(StackDump, ReadsFaulthandlerInTheMiddleOfOtherOutput) {
 
 TEST(StackDump, KnowsACollectiveByItsName) {
   const auto threads = parse_stack_dump(kFaulthandler);
-  EXPECT_EQ(whereabouts(&threads[1], "poll", 'S'), (Whereabouts{"in all_reduce", true}));
+  EXPECT_EQ(whereabouts(&threads[1], {.system_call = "poll", .state = 'S'}),
+            (Whereabouts{"in all_reduce", true}));
 }
 
 TEST(StackDump, SaysWhatIsUnderTheDataLoader) {
   const auto threads = parse_stack_dump(kPySpy);
-  EXPECT_EQ(whereabouts(&threads[0], "read", 'S').words,
+  EXPECT_EQ(whereabouts(&threads[0], {.system_call = "read", .state = 'S'}).words,
             "in read() at connection.py:931 (poll) under DataLoader");
 }
 
 TEST(StackDump, WithoutAStackTheSystemCallSaysIt) {
-  EXPECT_EQ(whereabouts(nullptr, "futex", 'S').words, "in futex()");
-  EXPECT_EQ(whereabouts(nullptr, "", 'R').words, "running");
-  EXPECT_EQ(whereabouts(nullptr, "", 'D').words, "waiting for a disk or a device");
+  using core::hang::Alone;
+  EXPECT_EQ(whereabouts(nullptr, {.system_call = "futex"}).alone, Alone::Unknown);
+  EXPECT_EQ(whereabouts(nullptr, {.system_call = "sleep"}).alone, Alone::IfStill);
+  EXPECT_EQ(
+      whereabouts(nullptr, {.system_call = "read", .wait_channel = "request_wait_answer"}).alone,
+      Alone::IfStill);
+  EXPECT_EQ(whereabouts(nullptr, {.system_call = "read", .wait_channel = "pipe_read"}).alone,
+            Alone::Unknown);
+  EXPECT_EQ(whereabouts(nullptr, {.system_call = "futex", .state = 'S'}).words, "in futex()");
+  EXPECT_EQ(whereabouts(nullptr, {.system_call = "", .state = 'R'}).words, "running");
+  EXPECT_EQ(whereabouts(nullptr, {.system_call = "", .state = 'D'}).words,
+            "waiting for a disk or a device");
 }
 
 std::vector<RankAt> eight() {
@@ -84,6 +94,10 @@ std::vector<RankAt> eight() {
 
 TEST(StackDump, NodesTellEachOtherWhereTheirRanksAre) {
   EXPECT_EQ(decode_ranks(encode_ranks(eight())), eight());
+  const std::vector<RankAt> told = {{3, {"in sleep()", false, core::hang::Alone::Certain}},
+                                    {4, {"running", false, core::hang::Alone::Unknown, true}}};
+  EXPECT_EQ(encode_ranks(told), "3 is in sleep()\n3 alone\n4 is running\n4 busy\n");
+  EXPECT_EQ(decode_ranks(encode_ranks(told)), told);
   EXPECT_THAT(decode_ranks("x is in read()\n3 was in read()\n4\n\n5 is "), SizeIs(1));
 }
 

@@ -24,7 +24,7 @@ class ConsoleWriter {
       int fd, std::function<void(const std::string&)> warn,
       std::function<std::string(const std::string&)> own_line = {});
 
-  // Waits as long as the console keeps reading, and for one that does not, one second. What is left
+  // Waits as long as the console keeps reading, and for one that does not, two seconds. What is left
   // then is lost, and the thread is abandoned.
   ~ConsoleWriter();
   ConsoleWriter(const ConsoleWriter&) = delete;

@@ -1,9 +1,10 @@
-#include "runtime/output/console.h"
+#include "runtime/common/console.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -28,6 +29,9 @@ constexpr std::size_t kLastSlice = 1024;
 // less would slow the workers down, so it misses lines instead.
 constexpr Duration kPatience = 250ms;
 constexpr std::uint64_t kReadsWell = 256 * 1024;
+// A file on a full disk: space may come back, so it is tried again this often, and meanwhile it is a
+// console that does not read.
+constexpr Duration kFullDisk = 200ms;
 // Longer ones would overflow the clock of the wait.
 constexpr Duration kLongestWait = 24h;
 constexpr std::size_t kSpare = 2 * kConsoleText;
@@ -195,7 +199,11 @@ void ConsoleWriter::run(State& state) {
       state.written += put.bytes;
       state.waiting_bytes -= put.bytes;
       if (state.stopping || state.awaited) state.moved.notify_all();
-      if (put.error != 0) state.gone = true;
+      if (put.error == ENOSPC || put.error == EDQUOT) {
+        state.wake.wait_for(lock, kFullDisk);
+      } else if (put.error != 0) {
+        state.gone = true;
+      }
     }
     state.busy = false;
     if (text.capacity() <= kSpare && state.spares.size() < kSpares) {

@@ -1,9 +1,10 @@
-#include "runtime/output/console.h"
+#include "runtime/common/console.h"
 
 #include <gmock/gmock.h>
 
+#include "io/loop/clock.h"
+#include "runtime/common/console_testing.h"
 #include "runtime/common/limits.h"
-#include "runtime/output/log_pump_testing.h"
 
 namespace regroup::runtime {
 namespace {
